@@ -1,0 +1,80 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace reprise {
+namespace {
+
+/// Opens a regular file and tells its size. O_NONBLOCK keeps a FIFO without a writer from blocking the open.
+int open_regular(const std::filesystem::path& path, size_t& size) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    const int reason = errno;
+    throw Error(reason == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot open {}: {}", path.string(),
+                std::strerror(reason));
+  }
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor);
+    throw Error(ErrorCode::kIo, "{} is not a regular file", path.string());
+  }
+  size = static_cast<size_t>(status.st_size);
+  return descriptor;
+}
+
+}  // namespace
+
+std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  size_t size = 0;
+  const int descriptor = open_regular(path, size);
+  void* data = nullptr;
+  if (size > 0) {
+    data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  }
+  const int reason = errno;
+  ::close(descriptor);
+  if (data == MAP_FAILED) throw Error(ErrorCode::kIo, "cannot map {}: {}", path.string(), std::strerror(reason));
+  return std::shared_ptr<MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size));
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(size_t offset, size_t length) const {
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t first = (offset + page - 1) / page * page;
+  const size_t last = (offset + length) / page * page;
+  if (data_ != nullptr && last > first) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+}
+
+std::string read_file(const std::filesystem::path& path, size_t limit) {
+  size_t size = 0;
+  const int descriptor = open_regular(path, size);
+  if (size > limit) {
+    ::close(descriptor);
+    throw Error(ErrorCode::kInvalidArgument, "{} has {} bytes, more than the {} allowed here", path.string(), size,
+                limit);
+  }
+  std::string content(size, '\0');
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t got = ::read(descriptor, content.data() + done, size - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  ::close(descriptor);
+  if (done != size) throw Error(ErrorCode::kIo, "cannot read {}: it ended after {} of {} bytes", path.string(), done, size);
+  return content;
+}
+
+}  // namespace reprise
