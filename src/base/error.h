@@ -24,23 +24,23 @@ enum class ErrorCode {
   kInternal,            ///< a broken invariant of Reprise itself
 
   // Device rules, named for what AscendCL and CUDA graphs have in common.
-  kStreamCapturing,       ///< the call is not allowed on a stream that captures
-  kStreamNotCapturing,    ///< the call needs a stream that captures
-  kEventCaptured,         ///< the event belongs to a live capture
-  kCaptureForbidden,      ///< an unsafe synchronous call while the capture mode forbids it
-  kCaptureImplicit,       ///< the default stream would join a capture
-  kCaptureConflict,       ///< two captures would be merged
-  kCaptureDependency,     ///< a capture would depend on work outside of it
-  kCaptureUnmatched,      ///< capture ended on a stream that did not begin it
-  kCaptureWrongThread,    ///< capture ended on a thread that did not begin it
-  kCaptureUnjoined,       ///< a forked stream was not joined before the end
-  kCaptureInvalidated,    ///< an earlier failure ended the capture
-  kGraphCapturing,        ///< the graph is still being captured
-  kGraphRunning,          ///< the graph is still running
-  kTaskGroupState,        ///< begin and end of a task group or update do not pair up
-  kTaskGroupOperation,    ///< an operation that a task group or update cannot hold
-  kTaskUpdateMismatch,    ///< an update launched other kernels, or another number, than were captured
-  kPageableMemory,        ///< asynchronous copy of host memory that is not pinned
+  kStreamCapturing,     ///< the call is not allowed on a stream that captures
+  kStreamNotCapturing,  ///< the call needs a stream that captures
+  kEventCaptured,       ///< the event belongs to a live capture
+  kCaptureForbidden,    ///< an unsafe synchronous call while the capture mode forbids it
+  kCaptureImplicit,     ///< the default stream would join a capture
+  kCaptureConflict,     ///< two captures would be merged
+  kCaptureDependency,   ///< a capture would depend on work outside of it
+  kCaptureUnmatched,    ///< capture ended on a stream that did not begin it
+  kCaptureWrongThread,  ///< capture ended on a thread that did not begin it
+  kCaptureUnjoined,     ///< a forked stream was not joined before the end
+  kCaptureInvalidated,  ///< an earlier failure ended the capture
+  kGraphCapturing,      ///< the graph is still being captured
+  kGraphRunning,        ///< the graph is still running
+  kTaskGroupState,      ///< begin and end of a task group or update do not pair up
+  kTaskGroupOperation,  ///< an operation that a task group or update cannot hold
+  kTaskUpdateMismatch,  ///< an update launched other kernels, or another number, than were captured
+  kPageableMemory,      ///< asynchronous copy of host memory that is not pinned
 };
 
 /// The enumerator's name without the `k`, e.g. "InvalidArgument".
@@ -88,10 +88,11 @@ class Error : public std::exception {
 };
 
 /// Throws kInternal unless the condition holds: for invariants of Reprise, not for input.
-#define REPRISE_CHECK(condition)                                                                                   \
-  do {                                                                                                             \
-    if (!(condition)) [[unlikely]]                                                                                 \
-      throw ::reprise::Error(::reprise::ErrorCode::kInternal, "{}:{}: check failed: {}", __FILE__, __LINE__, #condition); \
+#define REPRISE_CHECK(condition)                                                                             \
+  do {                                                                                                       \
+    if (!(condition)) [[unlikely]]                                                                           \
+      throw ::reprise::Error(::reprise::ErrorCode::kInternal, "{}:{}: check failed: {}", __FILE__, __LINE__, \
+                             #condition);                                                                    \
   } while (false)
 
 }  // namespace reprise

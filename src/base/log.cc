@@ -11,11 +11,16 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarning: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: return spdlog::level::off;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
   }
   return spdlog::level::off;
 }
@@ -26,9 +31,9 @@ spdlog::logger& logger() {
     created.set_pattern("[%H:%M:%S.%e] %^%l%$: %v");
     const char* wanted = std::getenv("REPRISE_LOG");
     const std::string name = wanted == nullptr ? "info" : wanted;
-    created.set_level(name == "off" ? spdlog::level::off
-                                    : spdlog::level::from_str(name) == spdlog::level::off ? spdlog::level::info
-                                                                                          : spdlog::level::from_str(name));
+    created.set_level(name == "off"                                         ? spdlog::level::off
+                      : spdlog::level::from_str(name) == spdlog::level::off ? spdlog::level::info
+                                                                            : spdlog::level::from_str(name));
     return created;
   }();
   return instance;

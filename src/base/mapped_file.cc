@@ -21,7 +21,7 @@ int open_regular(const std::filesystem::path& path, size_t& size) {
     throw Error(reason == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot open {}: {}", path.string(),
                 std::strerror(reason));
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
     throw Error(ErrorCode::kIo, "{} is not a regular file", path.string());
@@ -73,7 +73,8 @@ std::string read_file(const std::filesystem::path& path, size_t limit) {
     done += static_cast<size_t>(got);
   }
   ::close(descriptor);
-  if (done != size) throw Error(ErrorCode::kIo, "cannot read {}: it ended after {} of {} bytes", path.string(), done, size);
+  if (done != size)
+    throw Error(ErrorCode::kIo, "cannot read {}: it ended after {} of {} bytes", path.string(), done, size);
   return content;
 }
 
