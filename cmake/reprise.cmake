@@ -2,23 +2,35 @@
 # a new file in a folder needs no edit here or anywhere else.
 
 find_program(CCACHE ccache)
-if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Paths below the source folder are hashed as relative ones, so that a second clone or worktree finds the same objects.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
 
 # Any x86-64 machine of the last fifteen years; faster kernels carry their own target and are chosen at run time.
 # Contraction is off so that a formula rounds the same wherever it is compiled; kernels ask for fused operations by name.
+# __FILE__ and source_location read "src/folder/file.cc" wherever the build is (ccache makes paths relative to it).
+file(RELATIVE_PATH source_from_build ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
 add_library(reprise_flags INTERFACE)
-target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -ffp-contract=off)
+target_compile_options(reprise_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -ffp-contract=off
+                       -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/= -fmacro-prefix-map=${source_from_build}=)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   target_compile_options(reprise_flags INTERFACE -march=x86-64-v2)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(reprise_flags INTERFACE -Wno-psabi)
+  # Clang, used for the fuzz targets only, has other opinions about warnings; g++ is the compiler that must be content.
+  target_compile_options(reprise_flags INTERFACE -Werror -Wno-psabi)
 endif()
 if(REPRISE_SANITIZE)
-  target_compile_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer -g1)
+  # Instrumented code misleads g++'s flow analysis, and TSan does not know fences: those two stay warnings or silent here.
+  target_compile_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE} -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer -g1 -Wno-maybe-uninitialized $<$<CXX_COMPILER_ID:GNU>:-Wno-error=tsan>)
   target_link_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE})
+endif()
+if(REPRISE_FUZZ)
+  target_compile_options(reprise_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer -g1)
+  target_link_options(reprise_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
 # reprise_library(NAME [DEPS folders...] [LINK libraries...] [EXCLUDE regex]): the static library of src/NAME.
@@ -43,20 +55,36 @@ function(reprise_library name)
   target_link_libraries(reprise_${name} ${scope} $<BUILD_INTERFACE:reprise_flags>)
 endfunction()
 
-# reprise_test(NAME DEPS folders...): the test program of tests/NAME, one ctest entry for each test case.
+# reprise_test(NAME DEPS folders... [LINK libraries...]): what is in tests/NAME. With REPRISE_TESTS the program NAME_test,
+# one ctest entry; it writes its cases to test_results/NAME_test.xml, from which scripts/test counts them (a process for
+# each case would cost more than the cases do). With REPRISE_FUZZ a libFuzzer program for each *_fuzz.cc.
 function(reprise_test name)
   cmake_parse_arguments(ARG "" "" "DEPS;LINK" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND reprise_)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
+  set(fuzz_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "_fuzz\\.cc$")
-  if(NOT sources)
-    return()
+  list(FILTER fuzz_sources INCLUDE REGEX "_fuzz\\.cc$")
+
+  if(REPRISE_TESTS AND sources)
+    add_executable(${name}_test ${sources})
+    target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    target_compile_definitions(${name}_test PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
+    add_test(NAME ${name}_test
+             COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
+    set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)
+    add_dependencies(unit_tests ${name}_test)
   endif()
-  add_executable(${name}_test ${sources})
-  target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_compile_definitions(${name}_test PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  foreach(dep ${ARG_DEPS})
-    target_link_libraries(${name}_test PRIVATE reprise_${dep})
-  endforeach()
-  target_link_libraries(${name}_test PRIVATE ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(${name}_test PROPERTIES TIMEOUT 600 DISCOVERY_TIMEOUT 60)
+
+  if(REPRISE_FUZZ)
+    foreach(source ${fuzz_sources})
+      cmake_path(GET source STEM target)
+      add_executable(${target} ${source})
+      target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+      target_link_libraries(${target} PRIVATE ${ARG_DEPS} ${ARG_LINK})
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+      add_dependencies(fuzz_targets ${target})
+    endforeach()
+  endif()
 endfunction()
