@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "device/stream.h"
+#include "ops/attribute.h"
+#include "ops/host_list.h"
+#include "ops/schema.h"
+#include "tensor/tensor.h"
+
+namespace reprise::ops {
+
+class OpDef;
+
+/// Cuts of a host-tiled operator's work, computed on the host from host lists. Reused from call to call.
+struct Tiling {
+  std::vector<int32_t> values;  ///< travels with the launch; the kernel knows what it means
+  int64_t tiles = 0;            ///< of the first launch
+};
+
+/// The arguments of one operator call. Shape functions see the inputs only, kernels everything.
+struct OpCall {
+  const OpDef& op;
+  std::span<const Tensor> inputs;  ///< in schema order; absent optional ones are not defined()
+  std::span<const HostList> lists;
+  std::span<const Attribute> attributes;
+  std::span<Tensor> outputs;         ///< allocated, of the shapes that the shape function gave
+  device::Stream* stream = nullptr;  ///< where kernels launch; null for references
+  Tensor workspace;                  ///< uint8, at least max_workspace bytes; absent when that is 0
+  const Tiling* tiling = nullptr;    ///< of a host-tiled operator
+
+  int64_t int_attribute(size_t index) const { return std::get<int64_t>(attributes[index]); }
+  double float_attribute(size_t index) const { return std::get<double>(attributes[index]); }
+  bool bool_attribute(size_t index) const { return std::get<bool>(attributes[index]); }
+  DType dtype_attribute(size_t index) const { return std::get<DType>(attributes[index]); }
+  const Shape& shape_attribute(size_t index) const { return std::get<Shape>(attributes[index]); }
+};
+
+/// Where an operator rounds, which fusions must keep: nowhere (moves bits), or at the store of its results.
+enum class Rounding { kNone, kAtStore };
+
+/// Properties that passes and executors rely on.
+struct Traits {
+  bool view = false;        ///< output 0 aliases input 0; nothing is launched
+  bool random = false;      ///< a graph break: replays would repeat the same numbers
+  bool syncs = false;       ///< reads device data on the host: a graph break
+  bool host_tiled = false;  ///< its launches depend on host lists
+  bool rowwise = true;      ///< row i of the results depends on row i of the inputs only (and on weights and caches)
+  Rounding rounding = Rounding::kAtStore;
+};
+
+/// How one device runs an operator.
+struct OpKernel {
+  /// Launches on call.stream; checks what only the device can know (formats, alignments) with typed errors. Safe in a
+  /// capture: no allocation, no synchronisation.
+  void (*run)(const OpCall& call) = nullptr;
+  /// Host-tiled operators: fills `tiling` from the host lists and shapes. No allocation beyond the vector's growth.
+  void (*plan)(const OpCall& call, Tiling& tiling) = nullptr;
+  /// Bytes of scratch that any host values may need for inputs of these shapes; null when none is needed.
+  size_t (*max_workspace)(const OpCall& call) = nullptr;
+  /// Launches of one run: fixed, so that a task update can replace them one by one.
+  int launches = 1;
+};
+
+/// One operator of the catalogue: what it means (schema, shape function, traits, reference) and how devices run it.
+class OpDef {
+ public:
+  /// Gives the metadata of the outputs for inputs that may be symbolic, and checks them: throws kInvalidArgument naming
+  /// the operator, the argument and what was expected.
+  using InferFunction = void (*)(const OpCall& call, std::span<TensorMeta> outputs);
+  /// The naive formula on host-addressable memory, as plain as it can be: what kernels are tested against.
+  using ReferenceFunction = void (*)(const OpCall& call);
+
+  OpDef(std::string_view schema, Traits traits, InferFunction infer_function, ReferenceFunction reference_function)
+      : schema_(Schema::parse(schema)), traits_(traits), infer_(infer_function), reference_(reference_function) {}
+
+  const std::string& name() const { return schema_.name; }
+  const Schema& schema() const { return schema_; }
+  const Traits& traits() const { return traits_; }
+  void infer(const OpCall& call, std::span<TensorMeta> outputs) const { infer_(call, outputs); }
+  bool has_shape_function() const { return infer_ != nullptr; }
+  ReferenceFunction reference() const { return reference_; }
+
+  /// The kernel of a device, or null when it has none.
+  const OpKernel* kernel(std::string_view device) const;
+  void set_kernel(std::string device, OpKernel kernel);
+
+ private:
+  Schema schema_;
+  Traits traits_;
+  InferFunction infer_;
+  ReferenceFunction reference_;
+  std::vector<std::pair<std::string, OpKernel>> kernels_;
+};
+
+}  // namespace reprise::ops
