@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/kv_layout.h"
+#include "ops/forward_context.h"
+#include "tensor/tensor.h"
+
+namespace reprise::model {
+
+/// What the engine has to know of a model.
+struct ModelInfo {
+  std::string architecture;  ///< "qwen3"
+  int64_t layers = 0;
+  int64_t hidden_size = 0;
+  int64_t vocabulary = 0;
+  int64_t max_positions = 0;
+  DType dtype = DType::kBF16;  ///< of activations
+};
+
+/// One architecture, built from a config. Its forward pass is written once in plain operator calls and runs eagerly or
+/// is traced.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const ModelInfo& info() const = 0;
+  virtual KvLayout kv_layout() const = 0;
+  /// Logits, float32 [B, vocabulary] (of the rows context.logit_rows) or [T, vocabulary] when those are absent. `kv`
+  /// holds one tensor per buffer of kv_layout() and is written for the step's tokens.
+  virtual Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const = 0;
+  /// Every weight with the name it has in graphs.
+  virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
+  /// Bytes of weights that one decode step reads.
+  virtual size_t decode_weight_bytes() const = 0;
+};
+
+}  // namespace reprise::model

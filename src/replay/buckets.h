@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace reprise::replay {
+
+/// Which batch sizes are captured.
+struct BucketOptions {
+  std::vector<int32_t> sizes;  ///< given by the user; empty: by rule
+  int32_t max_size = 0;        ///< given by the user; 0: `default_max`
+  int32_t default_max = 32;
+  int32_t max_running = 1;  ///< no bucket is larger than the requests that may run
+  bool padding = true;      ///< false: every size up to the maximum
+};
+
+/// The sizes in ascending order, without duplicates, clipped to max_running; the maximum itself is always among them.
+/// By rule: 1 2 4 8 12, 16 to 256 in steps of 8, to 496 in steps of 16, then in steps of 32. kInvalidArgument for sizes
+/// or a maximum below 1, and when nothing is left.
+std::vector<int32_t> choose_buckets(const BucketOptions& options);
+
+/// The smallest bucket that holds `rows`, or 0.
+int32_t bucket_for(std::span<const int32_t> buckets, int32_t rows);
+
+}  // namespace reprise::replay

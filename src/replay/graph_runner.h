@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "ops/forward_context.h"
+#include "ops/registry.h"
+#include "replay/buckets.h"
+#include "replay/step_batch.h"
+#include "replay/step_counters.h"
+#include "tensor/tensor.h"
+
+namespace reprise::replay {
+
+/// The method that a runner runs: a model's forward pass with its KV buffers bound. Returns float32 logits
+/// [rows, vocabulary].
+using StepMethod = std::function<Tensor(ops::ForwardContext& context)>;
+
+struct RunnerOptions {
+  Mode mode = Mode::kFull;
+  BucketOptions buckets;
+  int32_t max_prefill_tokens = 512;  ///< most tokens of one step that is not a decode step
+  int32_t max_pages = 1;             ///< most pages of one sequence: columns of the block table
+  int32_t scratch_slots = 0;         ///< slots [0, scratch_slots) are scratch: padded row i writes slot i
+  bool sequence_state = false;       ///< the model keeps per-sequence state; its first slots are scratch as well
+  bool poison = false;               ///< debug: NaN in the arenas between steps, 0x7FFFFFFF in unused table entries
+  device::UpdateOrder update_order = device::UpdateOrder::kUpdateThenReplay;
+  /// The method may be traced once more after each N-th replay, to prove that nothing unguarded changed; 0: never.
+  int32_t retrace_every = 0;
+  /// Told before each capture of a series: how many are done, of how many, and what comes next ("Capturing batches
+  /// (bs=4 avail_mem=11.93 GB)").
+  std::function<void(int done, int total, const std::string& text)> progress;
+};
+
+/// What captures cost.
+struct CaptureReport {
+  struct Bucket {
+    int32_t size = 0;
+    double milliseconds = 0;
+    size_t bytes = 0;     ///< of the captured graph
+    std::string failure;  ///< empty when it was captured
+  };
+  std::vector<Bucket> buckets;
+  double milliseconds = 0;  ///< in all
+  size_t graph_bytes = 0;   ///< of all captured graphs
+  size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets
+};
+
+/// Float32 logits of the step's rows on the host: a view that is valid until the next run().
+struct LogitsView {
+  const float* data = nullptr;
+  int32_t rows = 0;
+  int32_t vocabulary = 0;
+  std::span<const float> row(int32_t index) const {
+    return {data + static_cast<int64_t>(index) * vocabulary, static_cast<size_t>(vocabulary)};
+  }
+};
+
+/// Runs steps of one method in one mode: picks the bucket, writes the static inputs with neutral padding, has the
+/// update records applied and the captured graph replayed, or falls back and says why. One runner for all devices. Not
+/// thread-safe: one engine thread owns it.
+class GraphRunner {
+ public:
+  /// `names` gives tensors that the method reads the names that graphs show. `vocabulary`: columns of the logits.
+  GraphRunner(const ops::Registry& registry, device::Device& device, StepMethod method, int32_t vocabulary,
+              std::vector<std::pair<std::string, Tensor>> names, RunnerOptions options);
+  ~GraphRunner();
+  GraphRunner(const GraphRunner&) = delete;
+  GraphRunner& operator=(const GraphRunner&) = delete;
+
+  /// Captures buckets ahead (all, or those given). Otherwise a bucket is captured when it is first needed. A bucket
+  /// that fails costs only itself. Does nothing in modes without capture.
+  void capture(std::span<const int32_t> sizes = {});
+
+  /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
+  LogitsView run(const StepBatch& batch);
+
+  const StepCounters& counters() const;
+  /// How the last step ran.
+  StepReason last_reason() const;
+  const CaptureReport& capture_report() const;
+  const std::vector<int32_t>& buckets() const;
+  /// Calls of the method so far: tracing counts, replays do not move it.
+  int64_t method_calls() const;
+  /// Operators that were dispatched so far, eagerly or node by node; replays do not move it.
+  int64_t operator_dispatches() const;
+  /// The decode step's graph as text (after the passes of the mode); traced on demand.
+  std::string graph_text();
+  /// The captured program of a bucket as text; captured on demand.
+  std::string program_text(int32_t bucket);
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace reprise::replay

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace reprise::replay {
+
+/// How a step may run; see docs/architecture.md for what each stands for.
+enum class Mode { kEager, kAotEager, kForceEager, kFull };
+
+/// "eager", "aot_eager", "force_eager", "full".
+std::string_view name_of(Mode mode);
+std::optional<Mode> mode_from_name(std::string_view name);
+
+enum class StepKind { kPrefill, kDecode };
+
+/// How a step did run, and why.
+enum class StepReason {
+  kReplayed,            ///< from a captured graph
+  kModeEager,           ///< eager or node by node, because the chosen mode says so
+  kPrefill,             ///< prefill is not captured
+  kAboveLargestBucket,  ///< more sequences than the largest captured batch
+  kNoExactBucket,       ///< padding is off and no graph has this batch size
+  kCaptureFailed,       ///< the bucket's capture failed; see the log
+};
+inline constexpr size_t kStepReasons = 6;
+
+/// The words used in reports and metrics: "replayed", "mode", "prefill", "above_largest_bucket", "no_exact_bucket",
+/// "capture_failed".
+std::string_view name_of(StepReason reason);
+
+/// Steps by kind and reason.
+class StepCounters {
+ public:
+  void count(StepKind kind, StepReason reason) { ++counts_[static_cast<size_t>(kind)][static_cast<size_t>(reason)]; }
+  int64_t steps(StepKind kind, StepReason reason) const {
+    return counts_[static_cast<size_t>(kind)][static_cast<size_t>(reason)];
+  }
+  int64_t steps(StepKind kind) const {
+    int64_t sum = 0;
+    for (const int64_t count : counts_[static_cast<size_t>(kind)]) sum += count;
+    return sum;
+  }
+
+ private:
+  std::array<std::array<int64_t, kStepReasons>, 2> counts_{};
+};
+
+}  // namespace reprise::replay
