@@ -1,0 +1,142 @@
+#include "load/safetensors_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "load/json.h"
+#include "load/safetensors_header.h"
+
+namespace reprise::load {
+namespace {
+
+constexpr size_t kAlignment = 8;
+
+uint64_t bytes_of(const TensorSpec& tensor) {
+  uint64_t bytes = size_of(tensor.dtype);
+  for (const Dim& dim : tensor.shape) {
+    if (dim.value() < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim.value()), &bytes)) {
+      throw Error(ErrorCode::kInvalidArgument, "tensor {} cannot have the shape {}", printable(tensor.name),
+                  tensor.shape.to_string());
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<TensorSpec> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(std::move(path)), partial_path_(path_.string() + ".partial") {
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [](const TensorSpec& a, const TensorSpec& b) { return size_of(a.dtype) > size_of(b.dtype); });
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  uint64_t offset = 0;
+  for (const TensorSpec& tensor : tensors) {
+    const uint64_t bytes = bytes_of(tensor);
+    if (tensor.name == "__metadata__" || !places_.emplace(tensor.name, Place{offset, bytes, 0}).second) {
+      throw Error(ErrorCode::kInvalidArgument, "tensor name {} is declared twice or reserved", printable(tensor.name));
+    }
+    std::vector<int64_t> dims;
+    for (const Dim& dim : tensor.shape) dims.push_back(dim.value());
+    // push_back and not operator[], which searches an ordered object from its beginning.
+    header.push_back({tensor.name,
+                      {{"dtype", safetensors_name(tensor.dtype)},
+                       {"shape", dims},
+                       {"data_offsets", std::vector<uint64_t>{offset, offset + bytes}}}});
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  std::string prefix(8, '\0');
+  for (size_t i = 0; i < prefix.size(); ++i) prefix[i] = static_cast<char>(uint64_t{text.size()} >> (8 * i));
+  text.insert(0, prefix);
+  for (auto& [name, place] : places_) place.begin += text.size();
+  file_bytes_ = text.size() + offset;
+
+  descriptor_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) {
+    throw Error(ErrorCode::kIo, "cannot create {}: {}", partial_path_.string(), std::strerror(errno));
+  }
+  try {
+    write_at(0, std::as_bytes(std::span(text)));
+  } catch (...) {
+    ::close(descriptor_);
+    ::unlink(partial_path_.c_str());
+    throw;
+  }
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(partial_path_.c_str());
+}
+
+SafetensorsWriter::Place& SafetensorsWriter::place(std::string_view name) {
+  const auto found = places_.find(name);
+  if (found == places_.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "tensor {} was not declared for {}", printable(name), path_.string());
+  }
+  return found->second;
+}
+
+void SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes) {
+  const Place& target = place(name);
+  if (target.written != 0 || bytes.size() != target.bytes) {
+    throw Error(ErrorCode::kInvalidArgument, "tensor {} has {} bytes, {} of them written; {} more do not fit",
+                printable(name), target.bytes, target.written, bytes.size());
+  }
+  append(name, bytes);
+}
+
+void SafetensorsWriter::append(std::string_view name, std::span<const std::byte> bytes) {
+  if (descriptor_ < 0) throw Error(ErrorCode::kFailedPrecondition, "{} is already finished", path_.string());
+  Place& target = place(name);
+  if (bytes.size() > target.bytes - target.written) {
+    throw Error(ErrorCode::kInvalidArgument, "tensor {} has {} bytes, {} of them written; {} more do not fit",
+                printable(name), target.bytes, target.written, bytes.size());
+  }
+  write_at(target.begin + target.written, bytes);
+  target.written += bytes.size();
+}
+
+void SafetensorsWriter::write_at(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) {
+      throw Error(ErrorCode::kIo, "cannot write {}: {}", partial_path_.string(),
+                  done < 0 ? std::strerror(errno) : "nothing was written");
+    }
+    bytes = bytes.subspan(static_cast<size_t>(done));
+    offset += static_cast<uint64_t>(done);
+  }
+}
+
+void SafetensorsWriter::finish() {
+  if (descriptor_ < 0) throw Error(ErrorCode::kFailedPrecondition, "{} is already finished", path_.string());
+  for (const auto& [name, target] : places_) {
+    if (target.written != target.bytes) {
+      throw Error(ErrorCode::kFailedPrecondition, "{}: tensor {} has {} bytes, but {} were written", path_.string(),
+                  printable(name), target.bytes, target.written);
+    }
+  }
+  // A network file system may report a full disk only here.
+  const int closed = ::close(descriptor_);
+  const int reason = errno;
+  descriptor_ = -1;
+  if (closed != 0 || ::rename(partial_path_.c_str(), path_.c_str()) != 0) {
+    const int failure = closed != 0 ? reason : errno;
+    ::unlink(partial_path_.c_str());
+    throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(failure));
+  }
+}
+
+}  // namespace reprise::load
