@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace reprise::text {
+
+/// Unicode's White_Space property.
+bool is_white_space(char32_t code_point);
+
+/// A word character as Unicode's regular expressions define it (UTS 18, annex C): letters, marks, decimal and letter
+/// numbers, connector punctuation, join controls.
+bool is_word_character(char32_t code_point);
+
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
+
+/// Unicode normalisation of valid UTF-8, in time linear but for the sorting of runs of combining marks (n log n).
+std::string normalize(std::string_view text, NormalForm form);
+
+/// Lower case, character by character, without context (a final sigma becomes the ordinary one).
+std::string to_lower(std::string_view text);
+
+}  // namespace reprise::text
