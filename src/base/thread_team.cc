@@ -1,0 +1,138 @@
+#include "base/thread_team.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace reprise {
+namespace {
+
+/// Longer than the gap between two steps of a busy engine, short enough not to matter when the team is idle.
+constexpr std::chrono::microseconds kSpinTime(50);
+/// Pauses between two looks at the clock: about one to three microseconds.
+constexpr int kPausesPerLook = 64;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+ThreadTeam::ThreadTeam(int threads, int cpus) : size_(std::max(1, threads)), may_spin_(threads <= cpus) {
+  if (size_ >= (1 << kMemberBits)) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
+  workers_.reserve(static_cast<size_t>(size_ - 1));
+  for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { work(member); });
+}
+
+ThreadTeam::~ThreadTeam() {
+  if (workers_.empty()) return;
+  // A run with no function is the sign to leave.
+  members_ = size_;
+  function_ = nullptr;
+  const uint64_t run = (start_.load(std::memory_order_relaxed) >> kMemberBits) + 1;
+  start_.store(run << kMemberBits | static_cast<uint64_t>(size_), std::memory_order_release);
+  start_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+template <typename T>
+T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old) const {
+  if (may_spin_) {
+    const auto give_up_at = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < kPausesPerLook; ++i) {
+        const T value = word.load(std::memory_order_acquire);
+        if (value != old) return value;
+        pause_briefly();
+      }
+    } while (std::chrono::steady_clock::now() < give_up_at);
+  }
+  T value = word.load(std::memory_order_acquire);
+  while (value == old) {
+    word.wait(old, std::memory_order_acquire);
+    value = word.load(std::memory_order_acquire);
+  }
+  return value;
+}
+
+void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
+  members_ = std::min(threads, size_);
+  function_ = function;
+  callable_ = callable;
+  if (members_ == 1) return function(callable, 0);
+  running_.store(static_cast<uint32_t>(members_ - 1), std::memory_order_relaxed);
+  const uint64_t run = (start_.load(std::memory_order_relaxed) >> kMemberBits) + 1;
+  start_.store(run << kMemberBits | static_cast<uint64_t>(members_), std::memory_order_release);
+  start_.notify_all();
+
+  call(0);
+
+  uint32_t running = running_.load(std::memory_order_acquire);
+  while (running != 0) running = wait_while_equal(running_, running);
+  members_ = 1;
+  if (abandoned_.load(std::memory_order_relaxed)) {
+    abandoned_.store(false, std::memory_order_relaxed);
+    arrived_.store(0, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+void ThreadTeam::work(int member) {
+  uint64_t seen = 0;
+  for (;;) {
+    seen = wait_while_equal(start_, seen);
+    const int members = static_cast<int>(seen & ((1u << kMemberBits) - 1));
+    if (member >= members) continue;
+    if (function_ == nullptr) return;
+    call(member);
+    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+  }
+}
+
+void ThreadTeam::call(int member) {
+  try {
+    function_(callable_, member);
+  } catch (const Abandoned&) {
+    // Another member threw, and its error is the one to report.
+  } catch (...) {
+    give_up(std::current_exception());
+  }
+}
+
+void ThreadTeam::give_up(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (error_ == nullptr) error_ = std::move(error);
+  }
+  abandoned_.store(true, std::memory_order_release);
+  // Wakes those who wait in a barrier; those who come later see the flag.
+  phase_.fetch_add(1, std::memory_order_acq_rel);
+  phase_.notify_all();
+}
+
+void ThreadTeam::barrier() {
+  if (members_ == 1) return;
+  // The phase is read before the flag: a member that reads the phase after give_up() changed it also sees the flag, one
+  // that reads it before is woken by the change.
+  const uint32_t phase = phase_.load(std::memory_order_acquire);
+  if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(members_)) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.fetch_add(1, std::memory_order_acq_rel);
+    phase_.notify_all();
+  } else {
+    wait_while_equal(phase_, phase);
+  }
+  if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
+}
+
+}  // namespace reprise
