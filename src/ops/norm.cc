@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/checks.h"
+#include "ops/dispatch_call.h"
 #include "ops/reference_access.h"
 
 namespace reprise::ops {
@@ -11,10 +12,10 @@ namespace {
 void infer_rms_norm(const OpCall& call, std::span<TensorMeta> outputs) {
   const Tensor& x = call.inputs[0];
   require_float(call, 0);
-  require_plain(call, 0);
-  if (x.rank() < 1) fail_argument(call, 0, "has no axis to normalise over");
+  require_dense_rows(call, 0);
   require_dtype(call, 1, DType::kF32);
   require_shape(call, 1, Shape{x.shape().back()});
+  require_contiguous(call, 1);
   outputs[0] = TensorMeta(x.dtype(), x.shape());
 }
 
@@ -35,11 +36,7 @@ void reference_rms_norm(const OpCall& call) {
 
 Tensor rms_norm(ForwardContext& context, const Tensor& x, const Tensor& weight, double epsilon,
                 std::source_location where) {
-  const Tensor inputs[] = {x, weight};
-  const Attribute attributes[] = {epsilon};
-  Tensor outputs[1];
-  context.dispatcher.dispatch("rms_norm", inputs, {}, attributes, outputs, where);
-  return std::move(outputs[0]);
+  return dispatch_call(context, "rms_norm", {x, weight}, {}, {epsilon}, where);
 }
 
 void register_norm(Registry& registry) {

@@ -32,7 +32,7 @@ struct OpCall {
   std::span<const Attribute> attributes;
   std::span<Tensor> outputs;         ///< allocated, of the shapes that the shape function gave
   device::Stream* stream = nullptr;  ///< where kernels launch; null for references
-  Tensor workspace;                  ///< uint8, at least max_workspace bytes; absent when that is 0
+  Tensor workspace{};                ///< uint8, at least max_workspace bytes; absent when that is 0
   const Tiling* tiling = nullptr;    ///< of a host-tiled operator
 
   int64_t int_attribute(size_t index) const { return std::get<int64_t>(attributes[index]); }
@@ -66,6 +66,9 @@ struct OpKernel {
   size_t (*max_workspace)(const OpCall& call) = nullptr;
   /// Launches of one run: fixed, so that a task update can replace them one by one.
   int launches = 1;
+  /// For outputs that do not lie plainly in memory: sets the format of `meta` where the call leaves it to the device,
+  /// and returns the bytes that its storage takes. Null: the shape function's metadata says it all.
+  size_t (*output_storage)(const OpCall& call, size_t output, TensorMeta& meta) = nullptr;
 };
 
 /// One operator of the catalogue: what it means (schema, shape function, traits, reference) and how devices run it.
@@ -76,9 +79,17 @@ class OpDef {
   using InferFunction = void (*)(const OpCall& call, std::span<TensorMeta> outputs);
   /// The naive formula on host-addressable memory, as plain as it can be: what kernels are tested against.
   using ReferenceFunction = void (*)(const OpCall& call);
+  /// Bytes from the first element of a view's input to the first of its output.
+  using OffsetFunction = size_t (*)(const OpCall& call);
 
-  OpDef(std::string_view schema, Traits traits, InferFunction infer_function, ReferenceFunction reference_function)
-      : schema_(Schema::parse(schema)), traits_(traits), infer_(infer_function), reference_(reference_function) {}
+  /// Views have no reference: nothing is computed. `offset_function` null: they start where their input starts.
+  OpDef(std::string_view schema, Traits traits, InferFunction infer_function, ReferenceFunction reference_function,
+        OffsetFunction offset_function = nullptr)
+      : schema_(Schema::parse(schema)),
+        traits_(traits),
+        infer_(infer_function),
+        reference_(reference_function),
+        offset_(offset_function) {}
 
   const std::string& name() const { return schema_.name; }
   const Schema& schema() const { return schema_; }
@@ -86,6 +97,7 @@ class OpDef {
   void infer(const OpCall& call, std::span<TensorMeta> outputs) const { infer_(call, outputs); }
   bool has_shape_function() const { return infer_ != nullptr; }
   ReferenceFunction reference() const { return reference_; }
+  size_t view_offset(const OpCall& call) const { return offset_ == nullptr ? 0 : offset_(call); }
 
   /// The kernel of a device, or null when it has none.
   const OpKernel* kernel(std::string_view device) const;
@@ -96,6 +108,7 @@ class OpDef {
   Traits traits_;
   InferFunction infer_;
   ReferenceFunction reference_;
+  OffsetFunction offset_;
   std::vector<std::pair<std::string, OpKernel>> kernels_;
 };
 

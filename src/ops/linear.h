@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <source_location>
+#include <string_view>
+
+#include "ops/forward_context.h"
+#include "ops/registry.h"
+
+namespace reprise::ops {
+
+/// What a linear layer multiplies by. The weight's logical shape is [N, K] whatever its format.
+struct LinearWeights {
+  /// How the layer is cut when a model is spread over several devices.
+  enum class Parallel { kNone, kColumn, kRow };
+
+  Tensor weight;  ///< [N, K] float32 or bfloat16, plain or packed by pack_linear_weight
+  Tensor bias;    ///< float32 [N], or absent
+  Parallel parallel = Parallel::kNone;
+};
+
+/// y = x weight^T + bias, accumulated in float32 in one order over K for any number of rows; rounded once, to
+/// `out_dtype` (default: the dtype of x). x [..., K], y [..., N].
+Tensor linear(ForwardContext& context, const Tensor& x, const LinearWeights& weights,
+              std::optional<DType> out_dtype = std::nullopt,
+              std::source_location where = std::source_location::current());
+
+/// The weight [N, K] in the format that linear reads fastest: the device's choice, or the named one. The logical shape
+/// stays; the storage may be larger. Done once, when a model is loaded.
+Tensor pack_linear_weight(ForwardContext& context, const Tensor& weight, std::string_view format = {},
+                          std::source_location where = std::source_location::current());
+
+void register_linear(Registry& registry);
+
+}  // namespace reprise::ops
