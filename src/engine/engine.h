@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "engine/kv_pool.h"
+#include "engine/request.h"
+#include "engine/statistics.h"
+#include "model/model.h"
+#include "ops/registry.h"
+#include "replay/graph_runner.h"
+#include "text/tokenizer.h"
+
+namespace reprise::engine {
+
+struct EngineOptions {
+  replay::Mode mode = replay::Mode::kFull;
+  /// Which batch sizes are captured; max_running is taken from below, default_max from the device.
+  replay::BucketOptions buckets;
+  int32_t max_running = 8;           ///< most requests that run at a time
+  int32_t max_prefill_tokens = 512;  ///< most prompt tokens of one step: the size of a chunk
+  int32_t max_context = 0;           ///< most tokens of a request, prompt and output; 0: the model's maximum
+  /// Capacity of the KV cache; see kv_tokens_for(). 0: max_running requests of max_context tokens, but at most half of
+  /// the device's free memory.
+  int64_t kv_tokens = 0;
+  int32_t page_size = 16;
+  bool poison = false;                 ///< debug: NaN in everything that must not be read
+  uint64_t shuffle_pages = 0;          ///< debug: not 0: seed of a random order of pages
+  std::vector<int32_t> end_token_ids;  ///< the model's own: they end a request unless ignore_eos
+  uint64_t seed = 0;                   ///< what seeds of requests that bring none are made from
+  /// Absent: as the device prefers.
+  std::optional<device::UpdateOrder> update_order;
+  int32_t retrace_every = 0;
+  /// See RunnerOptions::progress.
+  std::function<void(int done, int total, const std::string& text)> progress;
+};
+
+struct PromptLogitsOptions {
+  int32_t chunk = 0;    ///< tokens of a step; 0: max_prefill_tokens
+  bool decode = false;  ///< one decode step for each token instead
+};
+
+/// A model that serves requests: KV pool, scheduler, graph runner, sampler, and the loop of steps. Not thread-safe: one
+/// thread owns it.
+class Engine {
+ public:
+  /// `device`, `registry` (with the device's kernels) must outlive the engine. `tokenizer` may be absent: then there is
+  /// no text, and stop strings are refused. kInvalidArgument for options out of range, kOutOfMemory.
+  static std::unique_ptr<Engine> create(device::Device& device, const ops::Registry& registry,
+                                        std::shared_ptr<const model::Model> model,
+                                        std::optional<text::Tokenizer> tokenizer, EngineOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Captures ahead what decode steps of up to `batch` requests replay; 0: every bucket. Buckets that are not captured
+  /// here are captured when they are first needed.
+  void capture(int32_t batch = 0);
+
+  /// Queues a request. kInvalidArgument for parameters or a prompt out of range, kResourceExhausted for one that can
+  /// never fit into the KV cache.
+  RequestId submit(Request request);
+  /// Ends a request: at once if it waits, else with the current or next step(). False when there is none of that id.
+  bool cancel(RequestId id);
+  /// One turn: a decode step of all requests that produce, and at most one step that reads prompts. False when there
+  /// was nothing to do. Failures of a step end its requests, with an event; only errors of Reprise itself are thrown.
+  bool step();
+  void run_until_done();
+  int32_t running() const;
+  int32_t waiting() const;
+
+  /// Float32 logits [T, vocabulary] of every position of `ids`, read in chunks or token by token. Needs free pages.
+  std::vector<float> prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options = {});
+
+  Statistics statistics() const;
+  const EngineOptions& options() const;  ///< with what was filled in
+  const model::Model& model() const;
+  KvPool& kv_pool();
+  /// For counters, capture_report(), graph_text() ...
+  replay::GraphRunner& runner();
+
+ private:
+  struct Parts;
+  explicit Engine(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace reprise::engine

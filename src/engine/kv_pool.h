@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "model/kv_layout.h"
+#include "tensor/tensor.h"
+
+namespace reprise::engine {
+
+struct KvPoolOptions {
+  int32_t page_size = 16;     ///< tokens of a page
+  int64_t tokens = 0;         ///< capacity for requests, rounded up to pages; scratch comes on top
+  int32_t sequences = 1;      ///< capacity of state kept once per sequence; scratch comes on top
+  int32_t scratch_slots = 1;  ///< rows of the largest bucket: padded row i writes slot i
+  bool poison = false;        ///< debug: what is not in use holds 0xFF bytes, which are NaN in every float type
+  uint64_t shuffle_seed = 0;  ///< not 0: pages are given out in a random order, for tests
+};
+
+/// The KV cache: pages for what is kept per token, slots for what is kept per sequence. The first pages and slots are
+/// scratch, reserved for ever. Page p holds the token slots [p * page_size, (p + 1) * page_size) of every per-token
+/// buffer. For one thread.
+class KvPool {
+ public:
+  /// Allocates everything at once. kInvalidArgument for options out of range, kOutOfMemory.
+  KvPool(device::Device& device, model::KvLayout layout, const KvPoolOptions& options);
+
+  /// One tensor per buffer of the layout: [pages, page size, entry...] or [sequence slots, entry...].
+  std::span<const Tensor> tensors() const { return tensors_; }
+  const model::KvLayout& layout() const { return layout_; }
+  const KvPoolOptions& options() const { return options_; }
+  int32_t page_size() const { return options_.page_size; }
+  int32_t pages() const { return pages_; }                  ///< with scratch
+  int32_t scratch_pages() const { return scratch_pages_; }  ///< the first ones
+  int32_t free_pages() const { return static_cast<int32_t>(free_pages_.size()); }
+  /// Pages that requests can have when nothing runs.
+  int32_t usable_pages() const { return pages_ - scratch_pages_; }
+  int32_t pages_for(int64_t tokens) const {
+    return static_cast<int32_t>((tokens + options_.page_size - 1) / options_.page_size);
+  }
+  bool has_sequence_state() const { return has_sequence_state_; }
+  int32_t free_sequence_slots() const { return static_cast<int32_t>(free_slots_.size()); }
+  size_t bytes() const { return bytes_; }
+
+  /// Appends `count` pages to `pages`, anywhere in the pool. False, and nothing done, when there are not so many.
+  bool allocate(int32_t count, std::vector<int32_t>& pages);
+  /// Gives pages back; in poison mode their content turns to NaN. kInternal for a page that is scratch or free.
+  void release(std::span<const int32_t> pages);
+  /// A slot whose state is all zeros, or -1 when there is none.
+  int32_t allocate_sequence_slot();
+  void release_sequence_slot(int32_t slot);
+
+  /// Hash of a page's content in all per-token buffers: the same for the same bytes wherever the page lies.
+  uint64_t page_checksum(int32_t page) const;
+  /// Hash of a slot's content in all per-sequence buffers.
+  uint64_t sequence_checksum(int32_t slot) const;
+
+ private:
+  void create_tensors();
+  void fill_entries(model::KvBuffer::Granularity granularity, int32_t index, unsigned char value);
+  uint64_t checksum(model::KvBuffer::Granularity granularity, int32_t index) const;
+  size_t entry_bytes(const model::KvBuffer& buffer) const;
+
+  device::Device& device_;
+  model::KvLayout layout_;
+  KvPoolOptions options_;
+  int32_t pages_ = 0;
+  int32_t scratch_pages_ = 0;
+  bool has_sequence_state_ = false;
+  size_t bytes_ = 0;
+  std::vector<Tensor> tensors_;
+  std::vector<int32_t> free_pages_;
+  std::vector<int32_t> free_slots_;
+  std::vector<bool> page_used_;
+  std::vector<bool> slot_used_;
+  std::mt19937_64 shuffle_;
+};
+
+/// What one request reserves: every token but the last one produced enters the cache.
+struct RequestSize {
+  int32_t prompt_tokens = 0;
+  int32_t max_new_tokens = 0;
+  int64_t kv_tokens() const { return max_new_tokens == 0 ? 0 : int64_t{prompt_tokens} + max_new_tokens - 1; }
+};
+
+/// The capacity with which `max_running` of these requests, whichever, run at the same time.
+int64_t kv_tokens_for(std::span<const RequestSize> requests, int32_t max_running, int32_t page_size);
+
+}  // namespace reprise::engine

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/sampling_parameters.h"
+
+namespace reprise::engine {
+
+using RequestId = int64_t;
+
+/// Why a request ended.
+enum class FinishReason {
+  kStop,       ///< an end token of the model, a stop token or a stop string
+  kLength,     ///< max_new_tokens
+  kCancelled,  ///< cancel() was called
+  kError,      ///< its step or its sampling failed; see RequestOutput::error
+};
+
+/// "stop", "length", "cancelled", "error".
+std::string_view name_of(FinishReason reason);
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;
+};
+
+/// Log probabilities at one output position, by the model's own distribution: before penalties, temperature and
+/// filters.
+struct PositionLogprobs {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> alternatives;  ///< the most likely first, equal ones by ascending token
+};
+
+/// What a request has produced.
+struct RequestOutput {
+  std::vector<int32_t> token_ids;  ///< with the token that ended it
+  std::string text;                ///< without stop string, stop token and end token; empty without a tokenizer
+  std::vector<PositionLogprobs> logprobs;
+  FinishReason finish = FinishReason::kLength;
+  std::string stop_string;     ///< the stop string that ended it; empty when something else did
+  std::optional<Error> error;  ///< when finish is kError
+  int32_t prompt_tokens = 0;
+  uint64_t seed = 0;  ///< the one used
+};
+
+/// One produced token, or the end of a request.
+struct TokenEvent {
+  RequestId request = 0;
+  std::optional<int32_t> token;  ///< absent when the request ended without one
+  std::string_view text;  ///< what became certain: whole characters, never a part of a stop string; valid in the call
+  const PositionLogprobs* logprobs = nullptr;  ///< when asked for, and there is a token; valid in the call
+  const RequestOutput* output = nullptr;       ///< with the last event of a request, else null; valid in the call
+};
+
+/// Called on the thread that calls step(). It may call submit() and cancel(). An exception of it ends its request with
+/// kError.
+using TokenCallback = std::function<void(const TokenEvent& event)>;
+
+struct Request {
+  std::vector<int32_t> prompt;  ///< not empty
+  SamplingParameters sampling;
+  TokenCallback on_token;  ///< may be empty
+};
+
+}  // namespace reprise::engine

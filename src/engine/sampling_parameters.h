@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::engine {
+
+/// How the tokens of one request are chosen, and when it ends. Defaults choose from the model's own distribution.
+struct SamplingParameters {
+  /// Most alternatives whose log probabilities can be asked for.
+  static constexpr int32_t kMaxLogprobs = 20;
+  /// Below this temperature the most likely token is taken: dividing by less only loses precision.
+  static constexpr double kGreedyTemperature = 1e-5;
+
+  double temperature = 1.0;         ///< >= 0; 0: always the most likely token
+  int32_t top_k = 0;                ///< the k most likely tokens; 0 or -1: all
+  double top_p = 1.0;               ///< (0, 1]: the fewest most likely tokens that reach this probability together
+  double min_p = 0.0;               ///< [0, 1]: tokens at least so likely, as a share of the most likely one
+  double repetition_penalty = 1.0;  ///< > 0, on tokens of the prompt and the output
+  double presence_penalty = 0.0;    ///< [-2, 2], on tokens of the output
+  double frequency_penalty = 0.0;   ///< [-2, 2], on tokens of the output, for each time
+  /// Equal seeds give equal tokens, whatever else runs. Absent: the engine makes one and reports it.
+  std::optional<uint64_t> seed;
+
+  int32_t max_new_tokens = 128;         ///< >= 0
+  std::vector<std::string> stop;        ///< texts, not empty, that end the output; they are not part of it
+  std::vector<int32_t> stop_token_ids;  ///< tokens that end the output, besides the model's own; not part of the text
+  bool ignore_eos = false;              ///< the model's own end tokens do not end the output
+  /// Log probabilities of the chosen token and of so many alternatives, [0, 20]; absent: none.
+  std::optional<int32_t> logprobs;
+
+  bool is_greedy() const { return temperature < kGreedyTemperature; }
+  bool has_penalties() const {
+    return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
+  }
+  /// Throws kInvalidArgument naming the field, its value and what is allowed. NaN is never allowed. `vocabulary`: rows
+  /// of the model's logits, which bounds stop_token_ids.
+  void validate(int32_t vocabulary) const;
+};
+
+}  // namespace reprise::engine

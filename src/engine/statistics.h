@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+namespace reprise::engine {
+
+/// What steps cost. Times are those of forming the step, running it and sampling, without callbacks and without
+/// captures made on the way.
+struct Statistics {
+  int64_t prefill_tokens = 0;  ///< prompt tokens read
+  int64_t prefill_steps = 0;
+  double prefill_seconds = 0;
+  int64_t decode_tokens = 0;  ///< tokens produced by decode steps; the first of each request comes from prefill
+  int64_t decode_steps = 0;
+  double decode_seconds = 0;
+  int64_t finished_requests = 0;
+  double capture_seconds = 0;  ///< of captures, ahead and on the way
+
+  double prefill_tokens_per_second() const {
+    return prefill_seconds > 0 ? static_cast<double>(prefill_tokens) / prefill_seconds : 0;
+  }
+  double decode_tokens_per_second() const {
+    return decode_seconds > 0 ? static_cast<double>(decode_tokens) / decode_seconds : 0;
+  }
+};
+
+}  // namespace reprise::engine
