@@ -24,5 +24,11 @@ TEST(Golden, Qwen3IdsAndTextsEqualTheReference) {
   expect_vectors(qwen3_tokenizer(), vectors);
 }
 
+TEST(Golden, BundledModelIdsAndTextsEqualTheIndependentJudge) {
+  const std::vector<Vector> vectors = read_vectors("mini_tokenizer.jsonl");
+  ASSERT_GT(vectors.size(), 300u);
+  expect_vectors(mini_tokenizer(), vectors);
+}
+
 }  // namespace
 }  // namespace reprise::text
