@@ -17,10 +17,10 @@ constexpr size_t kFileLimit = size_t{512} << 20;
 // Keeps positions, also those of a text that normalisation made longer, within 31 bits.
 constexpr size_t kTextLimit = size_t{1} << 30;
 
+/// True if [begin, end) has a byte in common with one of the ranges, which are in ascending order.
 bool overlaps(std::span<const TextRange> ranges, size_t begin, size_t end) {
-  // The first range that ends after `begin` is the only one that can matter.
-  const auto range =
-      std::partition_point(ranges.begin(), ranges.end(), [=](const TextRange& r) { return r.end <= begin; });
+  auto range = std::partition_point(ranges.begin(), ranges.end(), [=](const TextRange& r) { return r.end <= begin; });
+  while (range != ranges.end() && range->begin == range->end) ++range;
   return range != ranges.end() && range->begin < end;
 }
 

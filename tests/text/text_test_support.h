@@ -41,14 +41,14 @@ std::vector<Vector> read_vectors(std::string_view name);
 /// tokenizer.json texts for tests: a vocabulary of the 256 bytes (id = byte) and these further entries and merges, with
 /// sections that may be replaced by JSON text.
 struct TokenizerJson {
-  std::vector<std::pair<std::string, std::string>> merges;  ///< each adds the joined token to the vocabulary
+  std::vector<std::pair<std::string, std::string>> merges = {};  ///< each adds the joined token to the vocabulary
   std::string normalizer = "null";
   std::string pre_tokenizer = R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false})";
   std::string post_processor = "null";
   std::string decoder = R"({"type":"ByteLevel"})";
   std::string added_tokens = "[]";
-  std::string model_keys;  ///< such as `"dropout":0.1,`
-  std::string root_keys;   ///< such as `"truncation":{},`
+  std::string model_keys = "";  ///< such as `"dropout":0.1,`
+  std::string root_keys = "";   ///< such as `"truncation":{},`
 
   std::string text() const;
   Tokenizer load() const { return Tokenizer::from_json(text()); }
