@@ -1,0 +1,58 @@
+#pragma once
+
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/kernel_types.h"
+
+namespace reprise::kernels::cpu {
+
+/// Output features (rows of W) that one block of a packed weight holds; the last block is padded with zeros.
+inline constexpr int64_t kLinearBlock = 16;
+
+/// Packed weights [N, K] in blocks of 16 output features. "n16" float32: [N/16][K][16]. "n16k2" bfloat16:
+/// [N/16][K/2][16][2], K padded to even with a zero.
+constexpr int64_t packed_block_elements(Element element, int64_t inputs) {
+  return kLinearBlock * (element == Element::kF32 ? inputs : (inputs + 1) / 2 * 2);
+}
+constexpr int64_t linear_blocks(int64_t outputs) { return (outputs + kLinearBlock - 1) / kLinearBlock; }
+/// Bytes of a packed weight; reads never go beyond.
+constexpr int64_t packed_bytes(Element element, int64_t outputs, int64_t inputs) {
+  return linear_blocks(outputs) * packed_block_elements(element, inputs) * static_cast<int64_t>(size_of(element));
+}
+
+/// y[M, N] = x[M, K] * W[N, K]^T + bias[N]. Each element of y is one chain of fused multiply-adds over k in ascending
+/// order (in pairs of k for bfloat16 times bfloat16 on kAvx512Bf16), whatever M is; the bias is added to its end, then
+/// the sum is rounded once. x and y must not overlap.
+struct LinearArguments {
+  const void* x;
+  const void* weight;  ///< packed
+  const float* bias;   ///< N values, or null
+  void* y;
+  int64_t rows;     ///< M
+  int64_t inputs;   ///< K
+  int64_t outputs;  ///< N
+  int64_t x_row_stride;
+  int64_t y_row_stride;
+  Element y_element;  ///< kF32 or kBf16, independent of x
+};
+int64_t linear_tiles(int64_t rows, int64_t outputs);
+
+/// Packs a plain weight (kF32 or kBf16, row stride in elements); narrowing rounds to nearest even.
+struct PackLinearArguments {
+  const void* weight;
+  void* packed;
+  int64_t outputs;
+  int64_t inputs;
+  int64_t row_stride;
+};
+int64_t pack_linear_tiles(int64_t outputs);
+
+struct LinearKernels {
+  KernelFunction linear[2][2];  ///< [element of x][element of the packed weight], takes LinearArguments
+  KernelFunction pack[2][2];    ///< [element of the plain weight][element of the packed one]
+};
+const LinearKernels& linear_kernels(InstructionSet set);
+
+/// Row `output` of a packed weight as float32 [K].
+void unpack_linear_row(Element element, const void* packed, int64_t output, int64_t inputs, float* row);
+
+}  // namespace reprise::kernels::cpu

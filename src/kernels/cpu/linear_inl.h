@@ -1,0 +1,265 @@
+// Compiled once for each instruction set, see foreach_instruction_set.h.
+
+#ifndef REPRISE_KERNELS_CPU_LINEAR_ROW_BLOCK
+#define REPRISE_KERNELS_CPU_LINEAR_ROW_BLOCK
+namespace reprise::kernels::cpu {
+/// Rows of one tile: a multiple of kMaxTileRows, few enough that M = 512 gives many threads work.
+inline constexpr int64_t kLinearRowBlock = 96;
+/// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
+inline constexpr int64_t kLinearPanel = 4;
+}  // namespace reprise::kernels::cpu
+#endif
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
+template <int kRows, int kBlocks>
+struct Accumulators {
+  V at[kRows][kBlocks];
+};
+
+/// Two neighbouring values of x, each in all lanes.
+REPRISE_INLINE void broadcast_pair(const float* x, V& first, V& second) {
+  first = set(x[0]);
+  second = set(x[1]);
+}
+REPRISE_INLINE void broadcast_pair(const Bf16* x, V& first, V& second) {
+  first = set(to_float(x[0]));
+  second = set(to_float(x[1]));
+}
+
+/// acc += x * W over all k, weights "n16".
+template <int kRows, int kBlocks, typename X>
+REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const float* weight, int64_t inputs,
+                               Accumulators<kRows, kBlocks>& acc) {
+  const int64_t block_stride = inputs * kLinearBlock;
+  for (int64_t k = 0; k < inputs; ++k) {
+    V w[kBlocks];
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      const V value = set(to_float(x[r * x_row_stride + k]));
+#pragma GCC unroll 4
+      for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(value, w[b], acc.at[r][b]);
+    }
+  }
+}
+
+/// One pair of k: first the even one, then the odd one.
+template <int kRows, int kBlocks, typename X>
+REPRISE_INLINE void accumulate_pair(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t block_stride,
+                                    Accumulators<kRows, kBlocks>& acc) {
+  V x_first[kRows];
+  V x_second[kRows];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) broadcast_pair(x + r * x_row_stride, x_first[r], x_second[r]);
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) {
+    V w_first;
+    V w_second;
+    load_pairs(weight + b * block_stride, w_first, w_second);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_first[r], w_first, acc.at[r][b]);
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_second[r], w_second, acc.at[r][b]);
+  }
+}
+
+/// acc += x * W over all k, weights "n16k2".
+template <int kRows, int kBlocks, typename X>
+REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs,
+                               Accumulators<kRows, kBlocks>& acc) {
+  const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
+  int64_t k = 0;
+  for (; k + 2 <= inputs; k += 2) {
+    accumulate_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  }
+  if (k < inputs) {
+    X last[kRows][2] = {};
+    for (int r = 0; r < kRows; ++r) last[r][0] = x[r * x_row_stride + k];
+    accumulate_pair<kRows, kBlocks>(last[0], 2, weight + k * kLinearBlock, block_stride, acc);
+  }
+}
+
+#if defined(REPRISE_HAS_BF16_DOT)
+template <int kRows, int kBlocks>
+REPRISE_INLINE void dot_pair(const Bf16* x, int64_t x_row_stride, const Bf16* weight, int64_t block_stride,
+                             Accumulators<kRows, kBlocks>& acc) {
+  __m512bh w[kBlocks];
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) {
+    const __m512i bits = _mm512_loadu_si512(weight + b * block_stride);
+    memcpy(&w[b], &bits, sizeof(bits));
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    int32_t pair;
+    memcpy(&pair, x + r * x_row_stride, sizeof(pair));
+    const __m512i bits = _mm512_set1_epi32(pair);
+    __m512bh value;
+    memcpy(&value, &bits, sizeof(bits));
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) acc.at[r][b].all = _mm512_dpbf16_ps(acc.at[r][b].all, w[b], value);
+  }
+}
+
+template <int kRows, int kBlocks>
+REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs,
+                               Accumulators<kRows, kBlocks>& acc) {
+  const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
+  int64_t k = 0;
+#pragma GCC unroll 2
+  for (; k + 2 <= inputs; k += 2) {
+    dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  }
+  if (k < inputs) {
+    Bf16 last[kRows][2] = {};
+    for (int r = 0; r < kRows; ++r) last[r][0] = x[r * x_row_stride + k];
+    dot_pair<kRows, kBlocks>(last[0], 2, weight + k * kLinearBlock, block_stride, acc);
+  }
+}
+#endif
+
+/// kRows rows times kBlocks blocks of 16 outputs.
+template <int kRows, int kBlocks, typename X, typename W>
+__attribute__((noinline)) void linear_register_tile(const LinearArguments& a, int64_t row, int64_t block) {
+  const X* x = static_cast<const X*>(a.x) + row * a.x_row_stride;
+  const W* weight = static_cast<const W*>(a.weight) +
+                    block * packed_block_elements(sizeof(W) == 4 ? Element::kF32 : Element::kBf16, a.inputs);
+  Accumulators<kRows, kBlocks> acc;
+  for (int r = 0; r < kRows; ++r) {
+    for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = zero();
+  }
+  accumulate<kRows, kBlocks>(x, a.x_row_stride, weight, a.inputs, acc);
+  for (int b = 0; b < kBlocks; ++b) {
+    const int64_t column = (block + b) * kLinearBlock;
+    const int64_t left = a.outputs - column;
+    if (a.bias != nullptr) {
+      const V bias = load_up_to(a.bias + column, left);
+      for (int r = 0; r < kRows; ++r) acc.at[r][b] = acc.at[r][b] + bias;
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t offset = (row + r) * a.y_row_stride + column;
+      if (a.y_element == Element::kF32) {
+        store_up_to(static_cast<float*>(a.y) + offset, acc.at[r][b], left);
+      } else {
+        store_up_to(static_cast<Bf16*>(a.y) + offset, acc.at[r][b], left);
+      }
+    }
+  }
+}
+
+/// The most blocks (1, 2 or 4) that fit into the registers beside kRows rows.
+constexpr int blocks_beside(int rows) {
+  return rows == 1 || 4 * rows <= kRegisterBudget ? (kRegisterBudget >= 4 ? 4 : 2)
+         : 2 * rows <= kRegisterBudget            ? 2
+                                                  : 1;
+}
+
+template <int kRows, typename X, typename W>
+REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block) {
+  constexpr int kBlocks = blocks_beside(kRows);
+  int64_t block = first_block;
+  for (; block + kBlocks <= last_block; block += kBlocks) linear_register_tile<kRows, kBlocks, X, W>(a, row, block);
+  if constexpr (kBlocks > 2) {
+    if (block + 2 <= last_block) {
+      linear_register_tile<kRows, 2, X, W>(a, row, block);
+      block += 2;
+    }
+  }
+  if constexpr (kBlocks > 1) {
+    if (block < last_block) linear_register_tile<kRows, 1, X, W>(a, row, block);
+  }
+}
+
+/// Rows [first_row, last_row) times blocks [first_block, last_block).
+template <typename X, typename W>
+void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_row, int64_t first_block,
+                      int64_t last_block) {
+  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
+    const int64_t panel_end = smaller(panel + kLinearPanel, last_block);
+    for (int64_t row = first_row; row < last_row;) {
+      const int64_t left = smaller(last_row - row, kMaxTileRows);
+      if constexpr (kMaxTileRows >= 6) {
+        if (left == 6) linear_rows<6, X, W>(a, row, panel, panel_end);
+        if (left == 5) linear_rows<5, X, W>(a, row, panel, panel_end);
+        if (left == 4) linear_rows<4, X, W>(a, row, panel, panel_end);
+        if (left == 3) linear_rows<3, X, W>(a, row, panel, panel_end);
+      }
+      if (left == 2) linear_rows<2, X, W>(a, row, panel, panel_end);
+      if (left == 1) linear_rows<1, X, W>(a, row, panel, panel_end);
+      row += left;
+    }
+  }
+}
+
+/// Tile t: block t / row_blocks of the outputs, block t % row_blocks of the rows. A range is cut into at most three
+/// rectangles, so that whole ones pass all rows over weights that are in the cache.
+template <typename X, typename W>
+void linear(const void* arguments, int64_t first, int64_t last) {
+  const LinearArguments& a = *static_cast<const LinearArguments*>(arguments);
+  const int64_t row_blocks = (a.rows + kLinearRowBlock - 1) / kLinearRowBlock;
+  while (first < last) {
+    const int64_t block = first / row_blocks;
+    const int64_t first_row_block = first % row_blocks;
+    int64_t end_block = block + 1;
+    int64_t end_row_block = smaller(row_blocks, first_row_block + last - first);
+    if (first_row_block == 0 && last - first >= row_blocks) end_block = last / row_blocks;
+    linear_rectangle<X, W>(a, first_row_block * kLinearRowBlock, smaller(a.rows, end_row_block * kLinearRowBlock),
+                           block, end_block);
+    first += (end_block - block) * (end_row_block - first_row_block);
+  }
+}
+
+/// Tile t: block t of the outputs.
+template <typename From>
+void pack_n16(const void* arguments, int64_t first, int64_t last) {
+  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
+  for (int64_t block = first; block < last; ++block) {
+    float* to = static_cast<float*>(a.packed) + block * packed_block_elements(Element::kF32, a.inputs);
+    for (int64_t lane = 0; lane < kLinearBlock; ++lane) {
+      const int64_t output = block * kLinearBlock + lane;
+      if (output < a.outputs) {
+        const From* from = static_cast<const From*>(a.weight) + output * a.row_stride;
+        for (int64_t k = 0; k < a.inputs; ++k) to[k * kLinearBlock + lane] = to_float(from[k]);
+      } else {
+        for (int64_t k = 0; k < a.inputs; ++k) to[k * kLinearBlock + lane] = 0.0f;
+      }
+    }
+  }
+}
+
+/// 16 values of a row as bfloat16.
+REPRISE_INLINE void narrow(const float* from, int64_t count, Bf16* to) { store(to, load_up_to(from, count)); }
+REPRISE_INLINE void narrow(const Bf16* from, int64_t count, Bf16* to) {
+  memcpy(to, from, static_cast<size_t>(count) * sizeof(Bf16));
+}
+
+template <typename From>
+void pack_n16k2(const void* arguments, int64_t first, int64_t last) {
+  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
+  const int64_t block_elements = packed_block_elements(Element::kBf16, a.inputs);
+  for (int64_t block = first; block < last; ++block) {
+    Bf16* to = static_cast<Bf16*>(a.packed) + block * block_elements;
+    const int64_t lanes = smaller(kLinearBlock, a.outputs - block * kLinearBlock);
+    // The padding of the last block and of an odd K.
+    if (lanes < kLinearBlock || a.inputs % 2 != 0) memset(to, 0, static_cast<size_t>(block_elements) * sizeof(Bf16));
+    for (int64_t k = 0; k < a.inputs; k += 16) {
+      const int64_t count = smaller(16, a.inputs - k);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const From* from = static_cast<const From*>(a.weight) + (block * kLinearBlock + lane) * a.row_stride + k;
+        Bf16 values[16] = {};
+        narrow(from, count, values);
+        for (int64_t pair = 0; pair < (count + 1) / 2; ++pair) {
+          memcpy(to + (k / 2 + pair) * 2 * kLinearBlock + 2 * lane, values + 2 * pair, 2 * sizeof(Bf16));
+        }
+      }
+    }
+  }
+}
+
+constexpr LinearKernels kLinearKernels = {
+    {{linear<float, float>, linear<float, Bf16>}, {linear<Bf16, float>, linear<Bf16, Bf16>}},
+    {{pack_n16<float>, pack_n16k2<float>}, {pack_n16<Bf16>, pack_n16k2<Bf16>}}};
+
+}  // namespace reprise::kernels::cpu::REPRISE_ISA

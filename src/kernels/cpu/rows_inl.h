@@ -1,0 +1,58 @@
+// Compiled once for each instruction set, see foreach_instruction_set.h.
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
+template <typename X, typename Y>
+REPRISE_INLINE void convert_row(const X* x, Y* y, int64_t columns) {
+  for (int64_t i = 0; i < columns; i += 16) store_up_to(y + i, load_up_to(x + i, columns - i), columns - i);
+}
+/// Equal types keep every bit, also of a NaN.
+template <typename T>
+REPRISE_INLINE void convert_row(const T* x, T* y, int64_t columns) {
+  if (columns > 0) memcpy(y, x, static_cast<size_t>(columns) * sizeof(T));
+}
+
+template <typename X, typename Y>
+void cast(const void* arguments, int64_t first, int64_t last) {
+  const CastArguments& a = *static_cast<const CastArguments*>(arguments);
+  for (int64_t row = first; row < last; ++row) {
+    convert_row(static_cast<const X*>(a.x) + row * a.x_row_stride, static_cast<Y*>(a.y) + row * a.y_row_stride,
+                a.columns);
+  }
+}
+
+template <typename X, typename Y>
+void gather_rows(const void* arguments, int64_t first, int64_t last) {
+  const GatherRowsArguments& a = *static_cast<const GatherRowsArguments*>(arguments);
+  for (int64_t row = first; row < last; ++row) {
+    Y* y = static_cast<Y*>(a.y) + row * a.y_row_stride;
+    const int64_t id = a.ids[row];
+    if (id < 0 || id >= a.table_rows) {
+      memset(y, 0, static_cast<size_t>(a.columns) * sizeof(Y));
+    } else {
+      convert_row(static_cast<const X*>(a.table) + id * a.table_row_stride, y, a.columns);
+    }
+  }
+}
+
+template <typename X, typename Y>
+void store_kv(const void* arguments, int64_t first, int64_t last) {
+  const StoreKvArguments& a = *static_cast<const StoreKvArguments*>(arguments);
+  for (int64_t token = first; token < last; ++token) {
+    const int64_t slot = a.slots[token];
+    if (slot < 0 || slot >= a.slot_count) continue;
+    convert_row(static_cast<const X*>(a.key) + token * a.key_row_stride,
+                static_cast<Y*>(a.key_cache) + slot * a.columns, a.columns);
+    convert_row(static_cast<const X*>(a.value) + token * a.value_row_stride,
+                static_cast<Y*>(a.value_cache) + slot * a.columns, a.columns);
+  }
+}
+
+constexpr RowKernels kRowKernels = {
+    {{cast<float, float>, cast<float, Bf16>},
+     {cast<Bf16, float>, cast<Bf16, Bf16>},
+     {cast<F16, float>, cast<F16, Bf16>}},
+    {{gather_rows<float, float>, gather_rows<float, Bf16>}, {gather_rows<Bf16, float>, gather_rows<Bf16, Bf16>}},
+    {{store_kv<float, float>, store_kv<float, Bf16>}, {store_kv<Bf16, float>, store_kv<Bf16, Bf16>}}};
+
+}  // namespace reprise::kernels::cpu::REPRISE_ISA
