@@ -21,6 +21,8 @@ struct UpdateRecord {
 class UpdateRecorder {
  public:
   virtual ~UpdateRecorder() = default;
+  /// Called in front of each task group, so that the owner can put what its update order needs there.
+  virtual void before_group(device::Stream& stream) = 0;
   virtual void record(UpdateRecord record) = 0;
 };
 

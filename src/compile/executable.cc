@@ -1,0 +1,175 @@
+#include "compile/executable.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace reprise::compile {
+namespace {
+
+TensorMeta at(const TensorMeta& meta, std::span<const int64_t> symbols) {
+  TensorMeta concrete = meta;
+  concrete.shape = meta.shape.at(symbols);
+  return concrete;
+}
+
+}  // namespace
+
+Executable::Executable(graph::Graph graph, std::string_view device, std::vector<int64_t> max_symbols)
+    : graph_(std::move(graph)), device_(device), max_symbols_(std::move(max_symbols)) {
+  REPRISE_CHECK(max_symbols_.size() == graph_.symbols().size());
+  std::set<std::string> missing;
+  for (const graph::NodeId id : graph_.order()) {
+    const ops::OpDef& op = *graph_.node(id).op;
+    if (!op.traits().view && op.kernel(device_) == nullptr) missing.insert(op.name());
+  }
+  if (!missing.empty()) {
+    std::string names;
+    for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
+    throw Error(ErrorCode::kUnsupported, "device '{}' has no kernel for: {}", device_, names);
+  }
+  plan();
+}
+
+void Executable::plan() {
+  value_interval_.assign(graph_.value_limit(), -1);
+  workspace_interval_.assign(graph_.node_limit(), -1);
+  workspace_bytes_.assign(graph_.node_limit(), 0);
+  std::vector<MemoryInterval> intervals;
+  // Any live interval of a view's root lasts as long as the view.
+  const auto touch = [&](graph::ValueId value, int32_t position) {
+    const int32_t interval = value_interval_[static_cast<size_t>(graph_.value(value).root)];
+    if (interval >= 0) intervals[static_cast<size_t>(interval)].last = position;
+  };
+  const std::vector<Tensor> largest = tensors_for(max_symbols_, nullptr, {});
+  int32_t position = 0;
+  for (const graph::NodeId id : graph_.order()) {
+    const graph::Node& node = graph_.node(id);
+    for (const graph::ValueId input : node.inputs) {
+      if (input != graph::kAbsent) touch(input, position);
+    }
+    if (!node.op->traits().view) {
+      for (const graph::ValueId output : node.outputs) {
+        value_interval_[static_cast<size_t>(output)] = static_cast<int32_t>(intervals.size());
+        const size_t bytes = at(graph_.value(output).meta, max_symbols_).contiguous_bytes();
+        intervals.push_back({bytes, position, position});
+      }
+      const ops::OpKernel& kernel = *node.op->kernel(device_);
+      if (kernel.max_workspace != nullptr) {
+        std::vector<Tensor> inputs;
+        std::vector<ops::HostList> lists;
+        std::vector<ops::Attribute> attributes;
+        const size_t bytes = kernel.max_workspace(call_of(node, max_symbols_, largest, inputs, lists, attributes));
+        workspace_bytes_[static_cast<size_t>(id)] = bytes;
+        workspace_interval_[static_cast<size_t>(id)] = static_cast<int32_t>(intervals.size());
+        intervals.push_back({bytes, position, position});
+      }
+    }
+    ++position;
+  }
+  for (const graph::ValueId output : graph_.outputs()) touch(output, position);
+  plan_ = plan_memory(intervals);
+}
+
+std::vector<Tensor> Executable::tensors_for(std::span<const int64_t> symbols, const std::shared_ptr<Storage>& arena,
+                                            std::span<const Tensor> inputs) const {
+  std::vector<Tensor> tensors(graph_.value_limit());
+  for (const graph::ValueId id : graph_.parameters()) {
+    const graph::Value& value = graph_.value(id);
+    tensors[static_cast<size_t>(id)] = value.tensor.defined() ? value.tensor : Tensor(value.meta, nullptr);
+  }
+  for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const graph::Value& value = graph_.value(graph_.inputs()[i]);
+    const TensorMeta meta = at(value.meta, symbols);
+    if (inputs.empty()) {
+      tensors[static_cast<size_t>(graph_.inputs()[i])] = Tensor(meta, nullptr);
+      continue;
+    }
+    if (!(inputs[i].meta() == meta)) {
+      throw Error(ErrorCode::kInvalidArgument, "graph '{}': input '{}' is {}, expected {}", graph_.name(), value.name,
+                  inputs[i].meta().to_string(), meta.to_string());
+    }
+    tensors[static_cast<size_t>(graph_.inputs()[i])] = inputs[i];
+  }
+  for (const graph::NodeId id : graph_.order()) {
+    const graph::Node& node = graph_.node(id);
+    for (const graph::ValueId output : node.outputs) {
+      const TensorMeta meta = at(graph_.value(output).meta, symbols);
+      Tensor& tensor = tensors[static_cast<size_t>(output)];
+      if (node.op->traits().view) {
+        std::vector<Tensor> node_inputs;
+        std::vector<ops::HostList> lists;
+        std::vector<ops::Attribute> attributes;
+        const ops::OpCall call = call_of(node, symbols, tensors, node_inputs, lists, attributes);
+        tensor = node_inputs[0].with_meta(meta, node.op->view_offset(call));
+      } else if (arena == nullptr) {
+        tensor = Tensor(meta, nullptr);
+      } else {
+        const int32_t interval = value_interval_[static_cast<size_t>(output)];
+        tensor = Tensor(meta, arena, plan_.offsets[static_cast<size_t>(interval)]);
+      }
+    }
+  }
+  return tensors;
+}
+
+ops::OpCall Executable::call_of(const graph::Node& node, std::span<const int64_t> symbols,
+                                std::span<const Tensor> values, std::vector<Tensor>& inputs,
+                                std::vector<ops::HostList>& lists, std::vector<ops::Attribute>& attributes) const {
+  for (const graph::ValueId input : node.inputs) {
+    inputs.push_back(input == graph::kAbsent ? Tensor() : values[static_cast<size_t>(input)]);
+  }
+  for (const graph::ValueId list : node.lists) {
+    ops::HostList host_list;
+    host_list.length = Dim(graph_.value(list).length.at(symbols));
+    lists.push_back(host_list);
+  }
+  for (const ops::Attribute& attribute : node.attributes) {
+    const Shape* shape = std::get_if<Shape>(&attribute);
+    attributes.push_back(shape == nullptr ? attribute : ops::Attribute(shape->at(symbols)));
+  }
+  return ops::OpCall{*node.op, inputs, lists, attributes, {}, nullptr, Tensor(), nullptr};
+}
+
+std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, const std::shared_ptr<Storage>& arena,
+                                             std::span<const Tensor> inputs) const {
+  REPRISE_CHECK(symbols.size() == max_symbols_.size() && inputs.size() == graph_.inputs().size());
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    if (symbols[i] < 0 || symbols[i] > max_symbols_[i]) {
+      throw Error(ErrorCode::kInvalidArgument, "graph '{}': {} is {}, the plan holds at most {}", graph_.name(),
+                  graph_.symbols()[i].name, symbols[i], max_symbols_[i]);
+    }
+  }
+  REPRISE_CHECK(arena != nullptr && arena->bytes() >= plan_.bytes);
+  const std::vector<Tensor> tensors = tensors_for(symbols, arena, inputs);
+  std::vector<int32_t> list_index(graph_.value_limit(), -1);
+  for (size_t i = 0; i < graph_.lists().size(); ++i) {
+    list_index[static_cast<size_t>(graph_.lists()[i])] = static_cast<int32_t>(i);
+  }
+  std::vector<BoundGraph::Node> nodes;
+  for (const graph::NodeId id : graph_.order()) {
+    const graph::Node& node = graph_.node(id);
+    if (node.op->traits().view) continue;
+    BoundGraph::Node bound;
+    bound.op = node.op;
+    bound.kernel = node.op->kernel(device_);
+    std::vector<ops::HostList> lists;
+    call_of(node, symbols, tensors, bound.inputs, lists, bound.attributes);
+    bound.lists.resize(lists.size());
+    for (const graph::ValueId list : node.lists) bound.list_indices.push_back(list_index[static_cast<size_t>(list)]);
+    for (const graph::ValueId output : node.outputs) bound.outputs.push_back(tensors[static_cast<size_t>(output)]);
+    const size_t workspace = workspace_bytes_[static_cast<size_t>(id)];
+    if (workspace > 0) {
+      const size_t interval = static_cast<size_t>(workspace_interval_[static_cast<size_t>(id)]);
+      bound.workspace =
+          Tensor(TensorMeta(DType::kU8, {static_cast<int64_t>(workspace)}), arena, plan_.offsets[interval]);
+    }
+    nodes.push_back(std::move(bound));
+  }
+  std::vector<Tensor> outputs;
+  for (const graph::ValueId output : graph_.outputs()) outputs.push_back(tensors[static_cast<size_t>(output)]);
+  return std::make_unique<BoundGraph>(std::move(nodes), std::move(outputs));
+}
+
+}  // namespace reprise::compile

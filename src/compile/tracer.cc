@@ -1,0 +1,105 @@
+#include "compile/tracer.h"
+
+#include "base/error.h"
+
+namespace reprise::compile {
+namespace {
+
+/// What tells one tensor of a model from another: its address, or without memory the storage object that stands for it.
+const void* identity(const Tensor& tensor) {
+  return tensor.data() != nullptr ? tensor.data() : static_cast<const void*>(tensor.storage().get());
+}
+
+std::string source_of(const std::source_location& where) {
+  const std::string_view path = where.file_name();
+  return fmt::format("{}:{}", path.substr(path.find_last_of('/') + 1), where.line());
+}
+
+[[noreturn]] void break_graph(const ops::OpDef& op, const std::string& source, std::string_view why,
+                              std::string remedy) {
+  throw Error(ErrorCode::kGraphBreak, "{}: operator '{}' cannot be part of a graph: {}", source, op.name(), why)
+      .remedy(std::move(remedy));
+}
+
+}  // namespace
+
+Tracer::Tracer(const ops::Registry& registry, std::string method) : registry_(registry), graph_(std::move(method)) {}
+
+Symbol Tracer::symbol(std::string_view name, int64_t min, int64_t max) { return graph_.add_symbol(name, min, max); }
+
+Tensor Tracer::input(std::string_view name, const TensorMeta& meta) {
+  return Tensor::traced(meta, graph_.add_input(name, meta));
+}
+
+ops::HostList Tracer::host_list(std::string_view name, Dim length) {
+  return ops::HostList::traced(length, graph_.add_host_list(name, length));
+}
+
+void Tracer::name_parameter(std::string_view label, const Tensor& tensor) {
+  if (identity(tensor) != nullptr) labels_.emplace(identity(tensor), label);
+}
+
+graph::ValueId Tracer::value_of(const Tensor& tensor, const ops::OpDef& op, const std::string& source) {
+  if (!tensor.defined()) return graph::kAbsent;
+  if (tensor.is_traced()) return tensor.value();
+  if (identity(tensor) == nullptr) {
+    break_graph(op, source, "an argument has neither memory nor a storage that could name it",
+                "build weights with the weight builder");
+  }
+  // Views of one weight share its address but not its metadata; each is a parameter of its own.
+  const auto known = labels_.find(identity(tensor));
+  std::string label = known == labels_.end() ? fmt::format("constant_{}", unnamed_++) : known->second;
+  if (const auto same = graph_.find_parameter(label); same && !(graph_.value(*same).meta == tensor.meta())) {
+    label += fmt::format("#{}", unnamed_++);
+  }
+  if (known == labels_.end()) labels_.emplace(identity(tensor), label);
+  return graph_.add_parameter(label, tensor);
+}
+
+void Tracer::dispatch(std::string_view op_name, std::span<const Tensor> inputs, std::span<const ops::HostList> lists,
+                      std::span<const ops::Attribute> attributes, std::span<Tensor> outputs,
+                      std::source_location where) {
+  const ops::OpDef& op = registry_.get(op_name);
+  const std::string source = source_of(where);
+  if (op.traits().random) {
+    break_graph(op, source, "it draws random numbers, which every replay would repeat",
+                "draw them outside of the method");
+  }
+  if (op.traits().syncs) {
+    break_graph(op, source, "it reads device data on the host",
+                "keep the value on the device, or pass it as an argument");
+  }
+  if (!op.has_shape_function()) {
+    break_graph(op, source, "it has no shape function", "give the operator one when it is registered");
+  }
+  graph::NodeArguments arguments;
+  arguments.source = source;
+  arguments.attributes.assign(attributes.begin(), attributes.end());
+  for (const Tensor& input : inputs) arguments.inputs.push_back(value_of(input, op, source));
+  for (const ops::HostList& list : lists) {
+    if (!list.is_traced()) {
+      break_graph(op, source, "a host list is a constant", "pass the list as an argument of the method");
+    }
+    arguments.lists.push_back(list.value);
+  }
+  const graph::NodeId node = graph_.add_node(op, std::move(arguments));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const graph::ValueId value = graph_.output_of(node, i);
+    outputs[i] = Tensor::traced(graph_.value(value).meta, value);
+  }
+}
+
+graph::Graph Tracer::finish(std::span<const Tensor> outputs) {
+  std::vector<graph::ValueId> values;
+  for (const Tensor& output : outputs) {
+    if (!output.is_traced()) {
+      throw Error(ErrorCode::kGraphBreak, "method '{}' returns a tensor that no operator of it made", graph_.name());
+    }
+    values.push_back(output.value());
+  }
+  graph_.set_outputs(std::move(values));
+  labels_.clear();
+  return std::move(graph_);
+}
+
+}  // namespace reprise::compile
