@@ -198,16 +198,17 @@ class HeaderHandler {
            end, data_bytes_);
     }
     const Shape shape{std::span<const int64_t>(dims_)};
-    uint64_t bytes = size_of(*dtype_);
+    // Signed, and over the dimensions that are not zero, so that no later product of a part of them can overflow.
+    int64_t bytes = static_cast<int64_t>(size_of(*dtype_));
     bool empty = false;
-    for (const int64_t dim : dims_) empty = empty || dim == 0;
     for (const int64_t dim : dims_) {
-      if (!empty && __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
-        fail("tensor {}: shape {} has more bytes than 64 bits can count", printable(name_), shape.to_string());
+      empty = empty || dim == 0;
+      if (dim != 0 && __builtin_mul_overflow(bytes, dim, &bytes)) {
+        fail("tensor {}: shape {} has more bytes than 63 bits can count", printable(name_), shape.to_string());
       }
     }
     if (empty) bytes = 0;
-    if (bytes != end - begin) {
+    if (static_cast<uint64_t>(bytes) != end - begin) {
       fail("tensor {}: {}{} takes {} bytes, but data_offsets [{}, {}] give it {}", printable(name_),
            safetensors_name(*dtype_), shape.to_string(), bytes, begin, end, end - begin);
     }

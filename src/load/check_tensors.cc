@@ -1,0 +1,121 @@
+#include "load/check_tensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "load/json.h"
+#include "load/problems.h"
+#include "load/safetensors_header.h"
+
+namespace reprise::load {
+namespace {
+
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+/// More than any model has; a config.json of a few bytes must not claim gigabytes of names.
+constexpr int64_t kMaxTensors = int64_t{4} << 20;
+
+bool is_harmless(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+std::string allowed_names(const std::vector<DType>& dtypes) {
+  std::string text;
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    text += i == 0 ? "" : (i + 1 == dtypes.size() ? " or " : ", ");
+    text += safetensors_name(dtypes[i]);
+  }
+  return text;
+}
+
+void add_attention(std::vector<ExpectedTensor>& result, const std::string& layer, const ModelConfig& config) {
+  const int64_t hidden = config.hidden_size;
+  const int64_t query = config.query_size();
+  const int64_t key_value = config.key_value_size();
+  const std::string attention = layer + "self_attn.";
+  const auto add_projection = [&](const char* name, int64_t out, int64_t in) {
+    result.push_back({attention + name + ".weight", Shape{out, in}});
+    if (config.attention_bias) result.push_back({attention + name + ".bias", Shape{out}});
+  };
+  add_projection("q_proj", query, hidden);
+  add_projection("k_proj", key_value, hidden);
+  add_projection("v_proj", key_value, hidden);
+  add_projection("o_proj", hidden, query);
+  result.push_back({attention + "q_norm.weight", Shape{config.head_dim}});
+  result.push_back({attention + "k_norm.weight", Shape{config.head_dim}});
+}
+
+void add_mlp(std::vector<ExpectedTensor>& result, const std::string& prefix, int64_t hidden, int64_t intermediate) {
+  result.push_back({prefix + "gate_proj.weight", Shape{intermediate, hidden}});
+  result.push_back({prefix + "up_proj.weight", Shape{intermediate, hidden}});
+  result.push_back({prefix + "down_proj.weight", Shape{hidden, intermediate}});
+}
+
+}  // namespace
+
+void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected) {
+  Problems problems;
+  std::set<std::string_view> known;
+  for (const ExpectedTensor& tensor : expected) {
+    known.insert(tensor.name);
+    const StoredTensor* stored = checkpoint.find(tensor.name);
+    if (stored == nullptr) {
+      if (tensor.required) problems.add(fmt::format("{} is missing", printable(tensor.name)));
+      continue;
+    }
+    if (stored->shape != tensor.shape) {
+      problems.add(fmt::format("{} has the shape {}, not {}", printable(tensor.name), stored->shape.to_string(),
+                               tensor.shape.to_string()));
+    }
+    if (std::ranges::find(tensor.dtypes, stored->dtype) == tensor.dtypes.end()) {
+      problems.add(fmt::format("{} is {}, not {}", printable(tensor.name), safetensors_name(stored->dtype),
+                               allowed_names(tensor.dtypes)));
+    }
+  }
+  for (const StoredTensor& stored : checkpoint.tensors()) {
+    if (!known.contains(stored.name) && !is_harmless(stored.name)) {
+      problems.add(fmt::format("{} is not part of this model", printable(stored.name)));
+    }
+  }
+  problems.throw_if_any(ErrorCode::kCorruptData, checkpoint.path().string() + " does not fit its config.json");
+}
+
+std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
+  const int64_t sparse_tensors = config.num_experts * 3;
+  if (config.num_hidden_layers * (16 + sparse_tensors) > kMaxTensors) {
+    throw Error(ErrorCode::kUnsupported, "a model of {} layers with {} experts has more than {} tensors",
+                config.num_hidden_layers, config.num_experts, kMaxTensors);
+  }
+  std::vector<ExpectedTensor> result;
+  const int64_t hidden = config.hidden_size;
+  result.push_back({kEmbedding, Shape{config.vocab_size, hidden}});
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const std::string layer = fmt::format("model.layers.{}.", i);
+    result.push_back({layer + "input_layernorm.weight", Shape{hidden}});
+    add_attention(result, layer, config);
+    result.push_back({layer + "post_attention_layernorm.weight", Shape{hidden}});
+    if (config.is_sparse_layer(i)) {
+      result.push_back({layer + "mlp.gate.weight", Shape{config.num_experts, hidden}});
+      for (int64_t expert = 0; expert < config.num_experts; ++expert) {
+        add_mlp(result, fmt::format("{}mlp.experts.{}.", layer, expert), hidden, config.moe_intermediate_size);
+      }
+    } else {
+      add_mlp(result, layer + "mlp.", hidden, config.intermediate_size);
+    }
+  }
+  result.push_back({"model.norm.weight", Shape{hidden}});
+  result.push_back({kHead, Shape{config.vocab_size, hidden}, !config.tie_word_embeddings});
+  return result;
+}
+
+HeadChoice choose_head(const Checkpoint& checkpoint, const ModelConfig& config) {
+  const StoredTensor* head = checkpoint.find(kHead);
+  if (!config.tie_word_embeddings) return {&checkpoint.at(kHead), false, false};
+  const StoredTensor& embedding = checkpoint.at(kEmbedding);
+  if (head == nullptr) return {&embedding, true, false};
+  const bool same = head->dtype == embedding.dtype && head->bytes.size() == embedding.bytes.size() &&
+                    std::memcmp(head->bytes.data(), embedding.bytes.data(), head->bytes.size()) == 0;
+  if (same) return {&embedding, true, false};
+  return {head, false, true};
+}
+
+}  // namespace reprise::load

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::load {
+
+/// The published Qwen3 models whose shapes are built in: "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b".
+std::vector<std::string> known_shapes();
+
+/// The config.json of a known shape with the published values; nothing for other names.
+std::optional<std::string> config_of_shape(std::string_view name);
+
+/// The generation_config.json that the published models share.
+std::string generation_config_of_shapes();
+
+}  // namespace reprise::load

@@ -1,0 +1,210 @@
+#include "load/synthesize.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "load/check_tensors.h"
+#include "load/generation_config.h"
+#include "load/json.h"
+#include "load/model_config.h"
+#include "load/model_shapes.h"
+#include "load/safetensors_writer.h"
+#include "tensor/bfloat16.h"
+
+namespace reprise::load {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{64} << 20;
+/// 4 MiB of bfloat16: small beside any model, large beside the cost of a system call.
+constexpr size_t kChunkElements = size_t{2} << 20;
+/// Distinct values of a tensor; a table of 8 KiB stays in the first-level cache.
+constexpr size_t kLevels = 4096;
+
+/// The finaliser of SplitMix64: every bit of the result depends on every bit of the counter.
+uint64_t mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+  return value ^ (value >> 31);
+}
+
+uint64_t key_of(uint64_t seed, std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return mix(hash + mix(seed + 0x9E3779B97F4A7C15u));
+}
+
+/// Quantiles of the standard normal distribution at (i + 0.5) / kLevels.
+std::array<float, kLevels> make_normal_quantiles() {
+  std::array<float, kLevels> result{};
+  for (size_t i = 0; i < kLevels; ++i) {
+    const double wanted = (static_cast<double>(i) + 0.5) / kLevels;
+    double low = -8.0;
+    double high = 8.0;
+    for (int step = 0; step < 50; ++step) {
+      const double middle = 0.5 * (low + high);
+      (0.5 * std::erfc(-middle / std::numbers::sqrt2) < wanted ? low : high) = middle;
+    }
+    result[i] = static_cast<float>(low);
+  }
+  return result;
+}
+
+/// Produces the values of one tensor in order.
+class ValueStream {
+ public:
+  ValueStream(const std::array<float, kLevels>& quantiles, uint64_t seed, const std::string& name)
+      : key_(key_of(seed, name)) {
+    const bool norm = name.ends_with("norm.weight");
+    const float mean = norm ? 1.0f : 0.0f;
+    const float deviation = norm ? 0.05f : 0.02f;
+    for (size_t i = 0; i < kLevels; ++i) table_[i] = to_bfloat16(mean + deviation * quantiles[i]);
+  }
+
+  /// `first` is a multiple of 4: one hash gives four values.
+  void fill(uint64_t first, std::span<BFloat16> target) const {
+    const size_t whole = target.size() / 4 * 4;
+    for (size_t i = 0; i < whole; i += 4) {
+      const uint64_t bits = hash(first + i);
+      target[i] = table_[bits & (kLevels - 1)];
+      target[i + 1] = table_[(bits >> 16) & (kLevels - 1)];
+      target[i + 2] = table_[(bits >> 32) & (kLevels - 1)];
+      target[i + 3] = table_[(bits >> 48) & (kLevels - 1)];
+    }
+    for (size_t i = whole; i < target.size(); ++i) {
+      target[i] = table_[(hash(first + whole) >> (16 * (i - whole))) & (kLevels - 1)];
+    }
+  }
+
+ private:
+  uint64_t hash(uint64_t index) const { return mix(key_ + (index / 4 + 1) * 0x9E3779B97F4A7C15u); }
+
+  uint64_t key_;
+  std::array<BFloat16, kLevels> table_{};
+};
+
+struct Shard {
+  std::string name;
+  std::vector<TensorSpec> tensors;
+  uint64_t bytes = 0;
+};
+
+uint64_t bytes_of(const TensorSpec& tensor) {
+  return static_cast<uint64_t>(tensor.shape.elements()) * size_of(tensor.dtype);
+}
+
+std::vector<Shard> plan_shards(const ModelConfig& config, uint64_t max_shard_bytes) {
+  std::vector<Shard> shards(1);
+  for (const ExpectedTensor& expected : expected_tensors(config)) {
+    if (!expected.required) continue;
+    TensorSpec tensor{expected.name, DType::kBF16, expected.shape};
+    const uint64_t bytes = bytes_of(tensor);
+    const uint64_t room = max_shard_bytes - std::min(max_shard_bytes, shards.back().bytes);
+    if (shards.back().bytes > 0 && bytes > room) shards.emplace_back();
+    shards.back().bytes += bytes;
+    shards.back().tensors.push_back(std::move(tensor));
+  }
+  for (size_t i = 0; i < shards.size(); ++i) {
+    shards[i].name = shards.size() == 1 ? "model.safetensors"
+                                        : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+  }
+  return shards;
+}
+
+/// The text of the config.json that `shape` names.
+std::string find_config(const std::string& shape) {
+  if (const std::optional<std::string> known = config_of_shape(shape)) return *known;
+  const std::filesystem::path path(shape);
+  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "config.json" : path;
+  if (!std::filesystem::exists(file)) {
+    std::string names;
+    for (const std::string& name : known_shapes()) names += name + ", ";
+    throw Error(ErrorCode::kNotFound, "{} is no known shape and no config.json", printable(shape))
+        .remedy(fmt::format("known are {}or give the path of a config.json", names));
+  }
+  return read_file(file, kMaxConfigBytes);
+}
+
+void prepare_directory(const std::filesystem::path& directory, uint64_t total) {
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) {
+    throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
+      throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
+          .remedy("name a new directory, or remove the old model");
+    }
+  }
+  const std::filesystem::space_info space = std::filesystem::space(directory, failure);
+  if (!failure && space.available < total) {
+    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the model takes {}", directory.string(), space.available,
+                total);
+  }
+}
+
+void write_small_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+  stream.close();
+  if (!stream) throw Error(ErrorCode::kIo, "cannot write {}", path.string());
+}
+
+void write_index(const std::filesystem::path& directory, const std::vector<Shard>& shards, uint64_t total) {
+  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  for (const Shard& shard : shards) {
+    for (const TensorSpec& tensor : shard.tensors) map.push_back({tensor.name, shard.name});
+  }
+  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+  write_small_file(directory / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+}  // namespace
+
+void synthesize_checkpoint(const std::string& shape, const std::filesystem::path& directory,
+                           const SynthesisOptions& options) {
+  const std::string config_text = find_config(shape);
+  const ModelConfig config = ModelConfig::parse(config_text, shape);
+  const std::vector<Shard> shards = plan_shards(config, options.max_shard_bytes);
+  uint64_t total = 0;
+  for (const Shard& shard : shards) {
+    if (__builtin_add_overflow(total, shard.bytes, &total)) {
+      throw Error(ErrorCode::kInvalidArgument, "{}: a model of this shape is larger than any disk", shape);
+    }
+  }
+  prepare_directory(directory, total);
+
+  const std::array<float, kLevels> quantiles = make_normal_quantiles();
+  std::vector<BFloat16> chunk(kChunkElements);
+  uint64_t written = 0;
+  for (const Shard& shard : shards) {
+    SafetensorsWriter writer(directory / shard.name, shard.tensors);
+    for (const TensorSpec& tensor : shard.tensors) {
+      const ValueStream values(quantiles, options.seed, tensor.name);
+      const uint64_t elements = static_cast<uint64_t>(tensor.shape.elements());
+      for (uint64_t done = 0; done < elements; done += kChunkElements) {
+        const std::span<BFloat16> part(chunk.data(), std::min<uint64_t>(kChunkElements, elements - done));
+        values.fill(done, part);
+        writer.append(tensor.name, std::as_bytes(part));
+        written += part.size_bytes();
+        if (options.progress) options.progress(written, total);
+      }
+    }
+    writer.finish();
+  }
+  if (shards.size() > 1) write_index(directory, shards, total);
+  const bool known = config_of_shape(shape).has_value();
+  if (known) write_small_file(directory / "generation_config.json", generation_config_of_shapes());
+  write_small_file(directory / "config.json", config_text);
+}
+
+}  // namespace reprise::load
