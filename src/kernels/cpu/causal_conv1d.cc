@@ -16,9 +16,9 @@ CausalConv1dPlan plan_causal_conv1d(std::span<const int32_t> query_lengths, std:
   REPRISE_CHECK(static_cast<int64_t>(tail.size()) >= tail_size);
   int32_t start = 0;
   for (size_t i = 0; i < sequences; ++i) {
-    REPRISE_CHECK(query_lengths[i] >= 0 && past_lengths[i] >= 0);
+    REPRISE_CHECK(query_lengths[i] >= 0);
     tail[i] = start;
-    tail[sequences + 1 + i] = past_lengths[i] == 0 ? 1 : 0;
+    tail[sequences + 1 + i] = past_lengths[i] < 0 ? kConvPadding : past_lengths[i] == 0 ? kConvFresh : kConvContinued;
     start += query_lengths[i];
   }
   tail[sequences] = start;

@@ -38,6 +38,7 @@ struct CausalConv1dPlan {
 /// Values of the tail for this number of sequences.
 constexpr int64_t causal_conv1d_tail_size(int64_t sequences) { return 2 * sequences + 1; }
 /// Turns the number of rows of each sequence now, and of the rows that it had before (0: fresh), into the tail.
+/// Negative past lengths mark padding: its rows get zeros, and no state is touched.
 CausalConv1dPlan plan_causal_conv1d(std::span<const int32_t> query_lengths, std::span<const int32_t> past_lengths,
                                     int64_t channels, std::span<int32_t> tail);
 

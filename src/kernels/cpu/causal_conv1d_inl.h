@@ -5,6 +5,8 @@
 namespace reprise::kernels::cpu {
 /// Channels of one tile.
 inline constexpr int64_t kConvChannels = 64;
+/// What a sequence is, in the tail.
+enum ConvSequence : int32_t { kConvContinued = 0, kConvFresh = 1, kConvPadding = 2 };
 }  // namespace reprise::kernels::cpu
 #endif
 
@@ -41,7 +43,7 @@ template <typename T>
 void causal_conv1d(const void* arguments, int64_t first, int64_t last) {
   const CausalConv1dArguments& a = *static_cast<const CausalConv1dArguments*>(arguments);
   const int32_t* starts = tail_of<CausalConv1dArguments>(arguments);
-  const int32_t* fresh = starts + a.sequences + 1;
+  const int32_t* kinds = starts + a.sequences + 1;
   const int64_t pieces = (a.channels + kConvChannels - 1) / kConvChannels;
   for (int64_t tile = first; tile < last; ++tile) {
     const int64_t sequence = tile / pieces;
@@ -50,8 +52,15 @@ void causal_conv1d(const void* arguments, int64_t first, int64_t last) {
     T* state = nullptr;
     if (slot >= 0 && slot < a.slots) state = static_cast<T*>(a.state) + slot * (a.width - 1) * a.channels;
     const int64_t end = smaller((tile % pieces + 1) * kConvChannels, a.channels);
-    for (int64_t channel = tile % pieces * kConvChannels; channel < end; channel += 16) {
-      convolve_channels(a, starts[sequence], starts[sequence + 1], state, fresh[sequence] != 0, channel,
+    const int64_t begin = tile % pieces * kConvChannels;
+    if (kinds[sequence] == kConvPadding) {
+      for (int64_t row = starts[sequence]; row < starts[sequence + 1]; ++row) {
+        memset(static_cast<T*>(a.y) + row * a.y_row_stride + begin, 0, static_cast<size_t>(end - begin) * sizeof(T));
+      }
+      continue;
+    }
+    for (int64_t channel = begin; channel < end; channel += 16) {
+      convolve_channels(a, starts[sequence], starts[sequence + 1], state, kinds[sequence] == kConvFresh, channel,
                         smaller(16, end - channel));
     }
   }
