@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <functional>
 #include <random>
 
@@ -22,13 +22,19 @@ constexpr double kSlower = 20;  // sanitizers and unoptimised builds are not wha
 constexpr double kSlower = 1;
 #endif
 
+/// Processor time of this thread, in seconds: what other processes do on the machine hardly changes it.
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 double seconds_to_encode(const Tokenizer& tokenizer, const std::string& text, int tries = 3) {
   double best = 1e9;
   for (int i = 0; i < tries; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = thread_seconds();
     const auto ids = tokenizer.encode(text);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    best = std::min(best, time.count());
+    best = std::min(best, thread_seconds() - start);
     EXPECT_EQ(tokenizer.decode(ids), text);
   }
   return best;
@@ -108,9 +114,10 @@ TEST(Cases, B03Qwen3SplitsCodeAndNumbersAsItWasTrained) {
 TEST(Cases, B05TimeGrowsInProportionToTheLengthOfAPiece) {
   const Tokenizer& tokenizer = qwen3_tokenizer_path() ? qwen3_tokenizer() : mini_tokenizer();
   for (const auto& make : {random_letters, random_ideographs}) {
-    // A ratio of two short times on a busy machine says little, so the range is taken as a whole: five doublings.
-    const double one = seconds_to_encode(tokenizer, make(8 << 10), 5);
-    const double all = seconds_to_encode(tokenizer, make(256 << 10), 3);
+    // A ratio of two short times says little where other programs share the caches, so the range is taken as a whole:
+    // five doublings.
+    const double one = seconds_to_encode(tokenizer, make(8 << 10), 10);
+    const double all = seconds_to_encode(tokenizer, make(256 << 10), 5);
     EXPECT_LT(all / one, std::pow(2.5, 5));
   }
 }
@@ -124,10 +131,9 @@ TEST(Cases, B05AMillionCombiningMarksAreNoQuadraticNormalisation) {
   std::string text = "a";
   // Of descending class in pairs: the worst order for sorting by exchange.
   text += repeat("\xCC\x80", 250'000) + repeat("\xCC\xA3", 250'000);
-  const auto start = std::chrono::steady_clock::now();
+  const double start = thread_seconds();
   mini_tokenizer().encode(text);
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(time.count(), 2.0 * kSlower);
+  EXPECT_LT(thread_seconds() - start, 2.0 * kSlower);
 }
 
 /// All ways to cut n ids into groups would be 2^(n-1); pushing one id at a time is the finest, and groups are joined
