@@ -44,6 +44,8 @@ Symbol Graph::add_symbol(std::string_view name, int64_t min, int64_t max) {
   if (min < 0 || min > max || max > kMaxSymbolValue) {
     throw Error(ErrorCode::kInvalidArgument, "symbol '{}' cannot have the range [{}, {}]", name, min, max);
   }
+  if (symbols_.size() == kMaxSymbols)
+    throw Error(ErrorCode::kUnsupported, "a graph has at most {} symbols", kMaxSymbols);
   symbols_.push_back({std::string(name), min, max});
   return static_cast<Symbol>(symbols_.size() - 1);
 }
@@ -292,6 +294,12 @@ const Node& Graph::node(NodeId id) const {
 const Value& Graph::value(ValueId id) const {
   if (!has_value(id)) throw Error(ErrorCode::kInternal, "graph {} has no value {}", name_, id);
   return values_[id];
+}
+
+std::optional<ValueId> Graph::find_value(std::string_view name) const {
+  const auto place = names_.find(name);
+  if (place == names_.end()) return std::nullopt;
+  return place->second;
 }
 
 ValueId Graph::add_value(Value value, std::string_view wished_name) {

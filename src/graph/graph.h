@@ -145,6 +145,8 @@ class Graph {
   /// For changes that the functions above do not offer; verify() tells what is broken by them.
   Node& mutable_node(NodeId id) { return const_cast<Node&>(node(id)); }
   Value& mutable_value(ValueId id) { return const_cast<Value&>(value(id)); }
+  /// The value with this name in text.
+  std::optional<ValueId> find_value(std::string_view name) const;
   /// Ids are below these, erased ones included.
   size_t value_limit() const { return values_.size(); }
   size_t node_limit() const { return nodes_.size(); }

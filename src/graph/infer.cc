@@ -18,9 +18,12 @@ int64_t largest(const Dim& dim, std::span<const SymDim> symbols) {
 }
 
 /// Shape attributes may hold placeholders such as -1, but no numbers that overflow when they are multiplied.
-std::string shape_attribute_fault(const Shape& shape) {
+std::string shape_attribute_fault(const Shape& shape, size_t symbols) {
   int64_t product = 1;
   for (const Dim& dim : shape) {
+    if (!dim.is_constant() && static_cast<size_t>(dim.symbol()) >= symbols) {
+      return fmt::format("has the value {}, with a symbol that the graph does not have", shape.to_string());
+    }
     const int64_t offset = std::max<int64_t>(dim.offset() < 0 ? -dim.offset() : dim.offset(), 1);
     if (std::abs(static_cast<int64_t>(dim.scale())) > kMaxDimScale || offset > kMaxElements / product) {
       return fmt::format("has the value {}, which is too large", shape.to_string());
@@ -33,7 +36,7 @@ std::string shape_attribute_fault(const Shape& shape) {
 constexpr std::array<std::string_view, 6> kKindNames = {"an int",  "a float", "a bool",
                                                         "a dtype", "a shape", "a string"};
 
-std::string attribute_fault(const Node& node) {
+std::string attribute_fault(const Graph& graph, const Node& node) {
   const ops::Schema& schema = node.op->schema();
   if (node.attributes.size() != schema.attributes.size()) {
     return fmt::format("has {} attributes, expected {}", node.attributes.size(), schema.attributes.size());
@@ -46,7 +49,7 @@ std::string attribute_fault(const Node& node) {
                          kKindNames[kind]);
     }
     if (spec.kind != ops::AttributeKind::kShape) continue;
-    const std::string fault = shape_attribute_fault(std::get<Shape>(node.attributes[i]));
+    const std::string fault = shape_attribute_fault(std::get<Shape>(node.attributes[i]), graph.symbols().size());
     if (!fault.empty()) return fmt::format("attribute '{}' {}", spec.name, fault);
   }
   return "";
@@ -83,7 +86,6 @@ std::string meta_fault(const TensorMeta& meta, std::span<const SymDim> symbols) 
     return fmt::format("has a format with the name '{}'", format);
   }
   int64_t elements = 1;
-  int64_t extent = 1;
   for (size_t axis = 0; axis < meta.shape.rank(); ++axis) {
     const Dim& dim = meta.shape[axis];
     const std::string fault = dim_fault(dim, symbols);
@@ -94,6 +96,10 @@ std::string meta_fault(const TensorMeta& meta, std::span<const SymDim> symbols) 
     const int64_t size = std::max<int64_t>(largest(dim, symbols), 1);
     if (size > kMaxElements / elements) return fmt::format("has too many elements: {}", meta.shape.to_string());
     elements *= size;
+  }
+  int64_t extent = 1;
+  for (size_t axis = 0; axis < meta.shape.rank(); ++axis) {
+    const int64_t size = std::max<int64_t>(largest(meta.shape[axis], symbols), 1);
     const int64_t stride = meta.strides[axis];
     if (stride < 0) return fmt::format("has the negative stride {}", stride);
     if (stride > kMaxElements || (size > 1 && stride > kMaxElements / size)) {
@@ -149,7 +155,7 @@ std::string argument_fault(const Graph& graph, const Node& node) {
   if (node.op->traits().view && (node.inputs.empty() || node.inputs[0] == kAbsent || schema.outputs.empty())) {
     return "is a view, but has nothing to look at or no result";
   }
-  return attribute_fault(node);
+  return attribute_fault(graph, node);
 }
 
 std::vector<TensorMeta> infer_outputs(const Graph& graph, const Node& node) {
