@@ -1,0 +1,77 @@
+#include "base/error.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/register_common.h"
+#include "kernels/cpu/register_families.h"
+
+// paged_attention: two launches, blocks of keys and then their merge. The tail of both is the plan.
+
+namespace reprise::kernels::cpu {
+namespace {
+
+void require_head_dim(const ops::OpCall& call) {
+  const int64_t head_dim = call.inputs[0].size(2);
+  if (head_dim < 1 || head_dim > kMaxAttentionHeadDim) {
+    throw Error(ErrorCode::kUnsupported, "paged_attention: a head dimension of {} is not supported, only 1 to {}",
+                head_dim, kMaxAttentionHeadDim);
+  }
+}
+
+void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+  require_head_dim(call);
+  const Tensor& q = call.inputs[0];
+  const std::span<const int32_t> queries = call.lists[0].values;
+  tiling.values.resize(static_cast<size_t>(attention_tail_size(static_cast<int64_t>(queries.size()))));
+  const AttentionPlan result = plan_attention(queries, call.lists[1].values, q.size(0), q.size(1),
+                                              call.inputs[1].size(2), q.size(2), tiling.values);
+  tiling.values.resize(static_cast<size_t>(result.tail_size));
+  tiling.tiles = result.partial_tiles;
+}
+
+size_t max_workspace(const ops::OpCall& call) {
+  const Tensor& q = call.inputs[0];
+  const Tensor& tables = call.inputs[3];
+  return static_cast<size_t>(max_attention_workspace_bytes(q.size(0), tables.size(0), q.size(1), q.size(2),
+                                                           tables.size(1) * call.inputs[1].size(1)));
+}
+
+template <InstructionSet kSet>
+void run(const ops::OpCall& call) {
+  static const KernelFunction(&partial)[2][2] = attention_kernels(kSet).partial;
+  static const NamedKernels<2> partials("paged_attention", kSet, {partial[0][0], partial[1][1]}, kElementNames);
+  static const NamedKernels<2> merges("paged_attention_merge", kSet, attention_kernels(kSet).merge, kElementNames);
+  const Tensor& q = call.inputs[0];
+  const Tensor& cache = call.inputs[1];
+  auto arguments = zeroed<AttentionArguments>();
+  arguments.query = q.data();
+  arguments.key_cache = cache.data();
+  arguments.value_cache = call.inputs[2].data();
+  arguments.block_table = call.inputs[3].data_as<int32_t>();
+  arguments.y = call.outputs[0].data();
+  arguments.workspace = call.workspace.data_as<float>();
+  arguments.tokens = q.size(0);
+  arguments.query_heads = q.size(1);
+  arguments.kv_heads = cache.size(2);
+  arguments.head_dim = q.size(2);
+  arguments.pages = cache.size(0);
+  arguments.page_size = cache.size(1);
+  arguments.block_table_stride = call.inputs[3].size(1);
+  arguments.query_row_stride = token_stride(call, 0);
+  arguments.y_row_stride = q.size(1) * q.size(2);
+  arguments.scale = static_cast<float>(call.float_attribute(0));
+  device::cpu::CpuStream& stream = stream_of(call);
+  stream.launch(partials[index_of(q)], call.tiling->tiles, arguments, call.tiling->values);
+  stream.launch(merges[index_of(q)], arguments.tokens * arguments.query_heads, arguments, call.tiling->values);
+}
+
+}  // namespace
+
+void register_attention(ops::Registry& registry, InstructionSet set) {
+  with_instruction_set(set, [&](auto constant) {
+    registry.get("paged_attention")
+        .set_kernel(
+            std::string(kDeviceName),
+            {.run = run<decltype(constant)::value>, .plan = plan, .max_workspace = max_workspace, .launches = 2});
+  });
+}
+
+}  // namespace reprise::kernels::cpu

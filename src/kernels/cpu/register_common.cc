@@ -1,0 +1,92 @@
+#include "kernels/cpu/register_common.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/checks.h"
+
+namespace reprise::kernels::cpu {
+namespace {
+
+[[noreturn]] void fail_strides(const ops::OpCall& call, std::initializer_list<const Tensor*> tensors) {
+  const auto strided =
+      std::find_if(tensors.begin(), tensors.end(), [](const Tensor* t) { return !t->is_contiguous(); });
+  const Tensor& tensor = strided == tensors.end() ? **tensors.begin() : **strided;
+  throw Error(ErrorCode::kUnsupported, "{}: no kernel for the strides of {}", call.op.name(), tensor.meta().to_string())
+      .remedy("make it contiguous with copy()");
+}
+
+/// Axes of a tensor after merging, outermost first; axes of size 1 are gone.
+struct Axes {
+  size_t count = 0;
+  std::array<int64_t, Shape::kMaxRank> sizes{};
+  std::array<std::array<int64_t, 4>, Shape::kMaxRank> strides{};  ///< [axis][tensor]
+};
+
+/// Merges neighbours among the first `axes` axes of tensors of one shape.
+Axes merge_axes(std::initializer_list<const Tensor*> tensors, size_t axes) {
+  Axes merged;
+  const Tensor& first = **tensors.begin();
+  for (size_t axis = 0; axis < axes; ++axis) {
+    const int64_t size = first.size(axis);
+    if (size == 1) continue;
+    bool even = merged.count > 0;
+    for (size_t t = 0; even && t < tensors.size(); ++t) {
+      even = merged.strides[merged.count - 1][t] == tensors.begin()[t]->stride(axis) * size;
+    }
+    if (!even) merged.sizes[merged.count++] = 1;
+    merged.sizes[merged.count - 1] *= size;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      merged.strides[merged.count - 1][t] = tensors.begin()[t]->stride(axis);
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+RowsView view_as_rows(const ops::OpCall& call, std::initializer_list<const Tensor*> tensors, bool keep_last) {
+  const Tensor& first = **tensors.begin();
+  RowsView view;
+  Axes axes = merge_axes(tensors, first.rank() - (keep_last ? 1 : 0));
+  if (keep_last) {
+    view.columns = first.size(first.rank() - 1);
+  } else if (axes.count > 0) {
+    bool dense = true;
+    for (size_t t = 0; t < tensors.size(); ++t) dense = dense && axes.strides[axes.count - 1][t] == 1;
+    if (dense) view.columns = axes.sizes[--axes.count];
+  }
+  if (axes.count > 1) fail_strides(call, tensors);
+  if (axes.count == 1) {
+    view.rows = axes.sizes[0];
+    view.row_strides = axes.strides[0];
+  }
+  return view;
+}
+
+HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor) {
+  const size_t last = tensor.rank() - 1;
+  const Axes axes = merge_axes({&tensor}, last);
+  if (axes.count > 2) fail_strides(call, {&tensor});
+  HeadsView view;
+  view.width = tensor.size(last);
+  if (axes.count > 0) {
+    view.tokens = axes.sizes[0];
+    view.token_stride = axes.strides[0][0];
+  }
+  if (axes.count > 1) {
+    view.heads = axes.sizes[1];
+    view.head_stride = axes.strides[1][0];
+  }
+  return view;
+}
+
+int64_t token_stride(const ops::OpCall& call, size_t input) {
+  const Tensor& x = call.inputs[input];
+  if (x.size(1) != 1 && x.stride(1) != x.size(2)) {
+    ops::fail_argument(call, input, fmt::format("is {}: its heads must lie side by side", x.meta().to_string()));
+  }
+  return x.stride(0);
+}
+
+}  // namespace reprise::kernels::cpu

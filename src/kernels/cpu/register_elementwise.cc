@@ -1,0 +1,111 @@
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/norm.h"
+#include "kernels/cpu/register_common.h"
+#include "kernels/cpu/register_families.h"
+#include "kernels/cpu/rope.h"
+
+// Operators on each element or row by itself: add, mul, silu, rms_norm, rope.
+
+namespace reprise::kernels::cpu {
+namespace {
+
+void launch_binary(const ops::OpCall& call, const NamedKernels<2>& kernels) {
+  const Tensor& a = call.inputs[0];
+  const Tensor& b = call.inputs[1];
+  const Tensor& y = call.outputs[0];
+  const RowsView view = view_as_rows(call, {&a, &b, &y});
+  const ElementwiseArguments arguments{.a = a.data(),
+                                       .b = b.data(),
+                                       .y = y.data(),
+                                       .rows = view.rows,
+                                       .columns = view.columns,
+                                       .a_row_stride = view.row_strides[0],
+                                       .b_row_stride = view.row_strides[1],
+                                       .y_row_stride = view.row_strides[2]};
+  stream_of(call).launch(kernels[index_of(a)], elementwise_tiles(view.rows, view.columns), arguments);
+}
+
+template <InstructionSet kSet>
+void run_add(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("add", kSet, elementwise_kernels(kSet).add, kElementNames);
+  launch_binary(call, kernels);
+}
+
+template <InstructionSet kSet>
+void run_mul(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("mul", kSet, elementwise_kernels(kSet).mul, kElementNames);
+  launch_binary(call, kernels);
+}
+
+template <InstructionSet kSet>
+void run_silu(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("silu", kSet, elementwise_kernels(kSet).silu, kElementNames);
+  const Tensor& x = call.inputs[0];
+  const Tensor& y = call.outputs[0];
+  const RowsView view = view_as_rows(call, {&x, &y});
+  const ElementwiseArguments arguments{.a = x.data(),
+                                       .b = nullptr,
+                                       .y = y.data(),
+                                       .rows = view.rows,
+                                       .columns = view.columns,
+                                       .a_row_stride = view.row_strides[0],
+                                       .b_row_stride = 0,
+                                       .y_row_stride = view.row_strides[1]};
+  stream_of(call).launch(kernels[index_of(x)], elementwise_tiles(view.rows, view.columns), arguments);
+}
+
+template <InstructionSet kSet>
+void run_rms_norm(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("rms_norm", kSet, norm_kernels(kSet).rms_norm, kElementNames);
+  const Tensor& x = call.inputs[0];
+  const HeadsView view = view_as_heads(call, x);
+  auto arguments = zeroed<RmsNormArguments>();
+  arguments.x = x.data();
+  arguments.weight = call.inputs[1].data_as<float>();
+  arguments.y = call.outputs[0].data();
+  arguments.tokens = view.tokens;
+  arguments.heads = view.heads;
+  arguments.width = view.width;
+  arguments.x_token_stride = view.token_stride;
+  arguments.x_head_stride = view.head_stride;
+  arguments.y_token_stride = view.heads * view.width;
+  arguments.y_head_stride = view.width;
+  arguments.epsilon = static_cast<float>(call.float_attribute(0));
+  stream_of(call).launch(kernels[index_of(x)], rms_norm_tiles(view.tokens, view.heads), arguments);
+}
+
+template <InstructionSet kSet>
+void run_rope(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("rope", kSet, rope_kernels(kSet).rope, kElementNames);
+  const Tensor& x = call.inputs[0];
+  const Tensor& table = call.inputs[2];
+  const RopeArguments arguments{.x = x.data(),
+                                .table = table.data_as<float>(),
+                                .positions = call.inputs[1].data_as<int32_t>(),
+                                .y = call.outputs[0].data(),
+                                .tokens = x.size(0),
+                                .heads = x.size(1),
+                                .head_dim = x.size(2),
+                                .max_position = table.size(0),
+                                .x_token_stride = x.stride(0),
+                                .x_head_stride = x.stride(1),
+                                .y_token_stride = x.size(1) * x.size(2),
+                                .y_head_stride = x.size(2)};
+  stream_of(call).launch(kernels[index_of(x)], rope_tiles(arguments.tokens, arguments.heads), arguments);
+}
+
+}  // namespace
+
+void register_elementwise(ops::Registry& registry, InstructionSet set) {
+  const std::string device(kDeviceName);
+  with_instruction_set(set, [&](auto constant) {
+    constexpr InstructionSet kSet = decltype(constant)::value;
+    registry.get("add").set_kernel(device, {.run = run_add<kSet>});
+    registry.get("mul").set_kernel(device, {.run = run_mul<kSet>});
+    registry.get("silu").set_kernel(device, {.run = run_silu<kSet>});
+    registry.get("rms_norm").set_kernel(device, {.run = run_rms_norm<kSet>});
+    registry.get("rope").set_kernel(device, {.run = run_rope<kSet>});
+  });
+}
+
+}  // namespace reprise::kernels::cpu

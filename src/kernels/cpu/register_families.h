@@ -1,0 +1,16 @@
+#pragma once
+
+#include "kernels/cpu/instruction_set.h"
+#include "ops/registry.h"
+
+namespace reprise::kernels::cpu {
+
+// The parts of register_cpu_kernels(), by families.
+
+void register_attention(ops::Registry& registry, InstructionSet set);
+void register_convolution(ops::Registry& registry, InstructionSet set);
+void register_elementwise(ops::Registry& registry, InstructionSet set);
+void register_linear(ops::Registry& registry, InstructionSet set);
+void register_rows(ops::Registry& registry, InstructionSet set);
+
+}  // namespace reprise::kernels::cpu

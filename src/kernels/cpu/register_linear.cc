@@ -1,0 +1,83 @@
+#include "base/error.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/register_common.h"
+#include "kernels/cpu/register_families.h"
+
+// linear and pack_linear_weight.
+
+namespace reprise::kernels::cpu {
+namespace {
+
+/// The packing that linear reads for weights of a dtype.
+Format packed_format(const Tensor& weight) { return Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2"); }
+
+template <InstructionSet kSet>
+void run_linear(const ops::OpCall& call) {
+  static constexpr std::string_view kWithF32[2] = {"f32.f32", "bf16.f32"};
+  static constexpr std::string_view kWithBf16[2] = {"f32.bf16", "bf16.bf16"};
+  static const KernelFunction(&functions)[2][2] = linear_kernels(kSet).linear;
+  static const NamedKernels<2> with_f32("linear", kSet, {functions[0][0], functions[1][0]}, kWithF32);
+  static const NamedKernels<2> with_bf16("linear", kSet, {functions[0][1], functions[1][1]}, kWithBf16);
+
+  const Tensor& x = call.inputs[0];
+  const Tensor& weight = call.inputs[1];
+  const Tensor& bias = call.inputs[2];
+  const Tensor& y = call.outputs[0];
+  if (weight.format() != packed_format(weight)) {
+    throw Error(ErrorCode::kUnsupported, "linear: argument 'weight' is {}, expected the format '{}'",
+                weight.meta().to_string(), packed_format(weight).name())
+        .remedy("pack it once with pack_linear_weight()");
+  }
+  const RowsView view = view_as_rows(call, {&x}, true);
+  auto arguments = zeroed<LinearArguments>();
+  arguments.x = x.data();
+  arguments.weight = weight.data();
+  arguments.bias = bias.defined() ? bias.data_as<float>() : nullptr;
+  arguments.y = y.data();
+  arguments.rows = view.rows;
+  arguments.inputs = weight.size(1);
+  arguments.outputs = weight.size(0);
+  arguments.x_row_stride = view.row_strides[0];
+  arguments.y_row_stride = weight.size(0);
+  arguments.y_element = element_of(y);
+  const NamedKernels<2>& kernels = element_of(weight) == Element::kF32 ? with_f32 : with_bf16;
+  stream_of(call).launch(kernels[index_of(x)], linear_tiles(arguments.rows, arguments.outputs), arguments);
+}
+
+size_t packed_storage(const ops::OpCall& call, size_t /*output*/, TensorMeta& meta) {
+  const Tensor& weight = call.inputs[0];
+  const auto& wanted = std::get<std::string>(call.attributes[0]);
+  const Format format = packed_format(weight);
+  if (!wanted.empty() && wanted != format.name()) {
+    throw Error(ErrorCode::kUnsupported, "pack_linear_weight: there is no format '{}' for {}, only '{}'", wanted,
+                weight.meta().to_string(), format.name());
+  }
+  meta.format = format;
+  return static_cast<size_t>(packed_bytes(element_of(weight), weight.size(0), weight.size(1)));
+}
+
+template <InstructionSet kSet>
+void run_pack(const ops::OpCall& call) {
+  static const KernelFunction(&functions)[2][2] = linear_kernels(kSet).pack;
+  static const NamedKernels<2> kernels("pack_linear_weight", kSet, {functions[0][0], functions[1][1]}, kElementNames);
+  const Tensor& weight = call.inputs[0];
+  const PackLinearArguments arguments{.weight = weight.data(),
+                                      .packed = call.outputs[0].data(),
+                                      .outputs = weight.size(0),
+                                      .inputs = weight.size(1),
+                                      .row_stride = weight.stride(0)};
+  stream_of(call).launch(kernels[index_of(weight)], pack_linear_tiles(arguments.outputs), arguments);
+}
+
+}  // namespace
+
+void register_linear(ops::Registry& registry, InstructionSet set) {
+  const std::string device(kDeviceName);
+  with_instruction_set(set, [&](auto constant) {
+    constexpr InstructionSet kSet = decltype(constant)::value;
+    registry.get("linear").set_kernel(device, {.run = run_linear<kSet>});
+    registry.get("pack_linear_weight").set_kernel(device, {.run = run_pack<kSet>, .output_storage = packed_storage});
+  });
+}
+
+}  // namespace reprise::kernels::cpu
