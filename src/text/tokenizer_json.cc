@@ -1,35 +1,16 @@
 #include "text/tokenizer_json.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "text/byte_alphabet.h"
 #include "text/json_object.h"
-#include "text/utf8.h"
+#include "text/tokenizer_document.h"
 
 namespace reprise::text {
 namespace {
 
 using nlohmann::json;
-
-/// Parses the text; unlike nlohmann's own parse, an object with a key twice is an error.
-json parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto check_keys = [&keys](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw Error(ErrorCode::kCorruptData, "the key '{}' is given twice in one object", value.get<std::string>());
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, check_keys);
-  } catch (const json::exception& error) {
-    throw Error(ErrorCode::kCorruptData, "not valid JSON: {}", to_valid_utf8(error.what()));
-  }
-}
 
 void require_null(JsonObject& object, std::string_view key) {
   const json* value = object.find(key);
@@ -47,45 +28,19 @@ void require_empty_text(JsonObject& object, std::string_view key) {
   }
 }
 
-void parse_vocabulary(const json& value, const std::string& path, Vocabulary& vocabulary) {
-  if (!value.is_object()) throw_wrong_type(path, "an object", value);
-  for (const auto& [spelling, id] : value.items()) {
-    const bool fits = id.is_number_integer() && (!id.is_number_unsigned() || id.get<uint64_t>() <= INT64_MAX);
-    if (!fits) throw_wrong_type(fmt::format("{}['{}']", path, spelling), "an integer", id);
-    vocabulary.add(spelling, id.get<int64_t>(), path);
-  }
-}
-
-/// The two sides of a merge, in either of its published forms: "a b" or ["a", "b"].
-std::pair<std::string_view, std::string_view> merge_sides(const json& value, const std::string& path, size_t index) {
-  if (value.is_string()) {
-    const std::string_view text = value.get_ref<const std::string&>();
-    const size_t space = text.find(' ');
-    if (space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos) {
-      return {text.substr(0, space), text.substr(space + 1)};
-    }
-  } else if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string()) {
-    return {value[0].get_ref<const std::string&>(), value[1].get_ref<const std::string&>()};
-  }
-  throw Error(ErrorCode::kCorruptData, "{}: expected two tokens, as \"a b\" or [\"a\", \"b\"]",
-              element_path(path, index));
-}
-
-std::vector<BytePairEncoder::Merge> parse_merges(const json& value, const std::string& path,
-                                                 const Vocabulary& vocabulary) {
-  if (!value.is_array()) throw_wrong_type(path, "an array", value);
+std::vector<BytePairEncoder::Merge> resolve_merges(const TokenizerTables& tables, const Vocabulary& vocabulary) {
   std::vector<BytePairEncoder::Merge> merges;
-  merges.reserve(value.size());
+  merges.reserve(tables.merges.size());
+  const auto id = [&](std::string_view spelling) {
+    const std::optional<int32_t> found = vocabulary.id_of(spelling);
+    if (!found) {
+      throw Error(ErrorCode::kCorruptData, "{}: '{}' is not in the vocabulary",
+                  element_path("model.merges", merges.size()), spelling);
+    }
+    return *found;
+  };
   std::string merged;
-  for (size_t i = 0; i < value.size(); ++i) {
-    const auto [left, right] = merge_sides(value[i], path, i);
-    const auto id = [&](std::string_view spelling) {
-      const std::optional<int32_t> found = vocabulary.id_of(spelling);
-      if (!found) {
-        throw Error(ErrorCode::kCorruptData, "{}: '{}' is not in the vocabulary", element_path(path, i), spelling);
-      }
-      return *found;
-    };
+  for (const auto& [left, right] : tables.merges) {
     merged.assign(left).append(right);
     merges.push_back({id(left), id(right), id(merged)});
   }
@@ -106,7 +61,7 @@ std::vector<int32_t> byte_ids(const std::string& path, const Vocabulary& vocabul
   return ids;
 }
 
-void parse_model(const json& value, TokenizerParts& parts) {
+void parse_model(const json& value, TokenizerTables& tables, TokenizerParts& parts) {
   JsonObject object(value, "model");
   // Old files leave the type out; what has merges is BPE.
   if (object.find("type") && object.get_string("type") != "BPE") {
@@ -126,8 +81,13 @@ void parse_model(const json& value, TokenizerParts& parts) {
     throw_wrong_type("model.unk_token", "a string or null", *unknown);
   }
   parts.ignore_merges = object.get_bool("ignore_merges", false);
-  parse_vocabulary(object.get("vocab"), "model.vocab", parts.vocabulary);
-  const auto merges = parse_merges(object.get("merges"), "model.merges", parts.vocabulary);
+  if (const json& entries = object.get("vocab"); !entries.is_object()) {
+    throw_wrong_type("model.vocab", "an object", entries);
+  }
+  object.get_array("merges");
+  parts.vocabulary.reserve(tables.vocabulary.size());
+  for (auto& [spelling, id] : tables.vocabulary) parts.vocabulary.add(std::move(spelling), id, "model.vocab");
+  const auto merges = resolve_merges(tables, parts.vocabulary);
   parts.encoder = BytePairEncoder(byte_ids("model.vocab", parts.vocabulary), merges);
   object.finish();
 }
@@ -158,7 +118,8 @@ void parse_added_tokens(const json& value, TokenizerParts& parts) {
 }  // namespace
 
 TokenizerParts parse_tokenizer_json(std::string_view text) {
-  const json root = parse_json(text);
+  TokenizerTables tables;
+  const json root = parse_tokenizer_document(text, tables);
   JsonObject object(root, "");
   TokenizerParts parts;
   if (const std::string& version = object.get_string("version"); version != "1.0") {
@@ -169,7 +130,7 @@ TokenizerParts parse_tokenizer_json(std::string_view text) {
   parts.normalizer = parse_normalizer(object.get("normalizer"), "normalizer");
   parts.pre_tokenizer = parse_pre_tokenizer(object.get("pre_tokenizer"), "pre_tokenizer");
   check_decoder(object.get("decoder"), "decoder");
-  parse_model(object.get("model"), parts);
+  parse_model(object.get("model"), tables, parts);
   if (object.find("added_tokens")) parse_added_tokens(object.get_array("added_tokens"), parts);
   parse_post_processor(object.get("post_processor"), "post_processor", parts);
   object.finish();

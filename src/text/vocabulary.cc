@@ -5,6 +5,11 @@
 
 namespace reprise::text {
 
+void Vocabulary::reserve(size_t count) {
+  ids_.reserve(count);
+  entries_.reserve(count);
+}
+
 Vocabulary::Entry& Vocabulary::slot(int64_t id, std::string_view where) {
   if (id < 0 || id >= kIdLimit) {
     throw Error(ErrorCode::kCorruptData, "{}: the id {} is outside of 0 to {}", where, id, kIdLimit - 1);

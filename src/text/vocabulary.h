@@ -19,6 +19,8 @@ class Vocabulary {
   /// Ids from here on are refused: far above every published vocabulary, and tables by id stay small.
   static constexpr int64_t kIdLimit = int64_t{1} << 22;
 
+  /// Makes room for so many entries.
+  void reserve(size_t count);
   /// Adds an entry of the model's vocabulary. Throws kCorruptData, naming `where`, for an id or a spelling given twice.
   void add(std::string spelling, int64_t id, std::string_view where);
   /// Adds an added token; its spelling may be in the vocabulary already, then under the same id.

@@ -288,6 +288,41 @@ TEST(Tokenizer, RefusesByPathWhatContradictsItself) {
                Error);
 }
 
+TEST(Tokenizer, WrongEntriesOfTheTablesAreNamed) {
+  const auto refusal_with = [](std::string_view from, std::string_view to) -> std::string {
+    std::string text = TokenizerJson{.merges = {{"a", "b"}, {"ab", "c"}}}.text();
+    text.replace(text.find(from), from.size(), to);
+    try {
+      Tokenizer::from_json(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string merge = R"(["ab","c"])";
+  EXPECT_THAT(refusal_with(merge, R"(["ab","c","d"])"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, R"(["ab"])"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, R"(["ab",["c"]])"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, R"("ab c d")"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, "7"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, "{}"), HasSubstr("model.merges[1]: expected two tokens"));
+  EXPECT_THAT(refusal_with(merge, R"(["ab","q"])"), HasSubstr("model.merges[1]: 'abq' is not in the vocabulary"));
+  EXPECT_THAT(refusal_with(R"("ab":256)", R"("ab":"x")"), HasSubstr("model.vocab['ab']: expected an integer"));
+  EXPECT_THAT(refusal_with(R"("ab":256)", R"("ab":{})"), HasSubstr("model.vocab['ab']: expected an integer"));
+  EXPECT_THAT(refusal_with(R"("ab":256)", R"("ab":18446744073709551615)"), HasSubstr("model.vocab"));
+  EXPECT_THAT(refusal_with(R"("ab":256)", R"("ab":255)"), HasSubstr("have the same id 255"));
+  EXPECT_THAT(refusal_with(R"("ab":256)", R"("ab":256,"ab":258)"), HasSubstr("'ab' has two ids"));
+  EXPECT_THAT(refusal_with(R"("merges":[)", R"("merges":7,"x":[)"), HasSubstr("model.merges: expected an array"));
+}
+
+TEST(Tokenizer, DeepNestingNeedsNoStack) {
+  const size_t depth = 1'000'000;
+  const std::string nested = std::string(depth, '[') + std::string(depth, ']');
+  EXPECT_THROW(Tokenizer::from_json(nested), Error);
+  EXPECT_THROW(Tokenizer::from_json(std::string(depth, '[')), Error);
+  EXPECT_THAT(refusal({.added_tokens = nested}), HasSubstr("added_tokens[0]: expected an object"));
+}
+
 TEST(Tokenizer, FilesThatAreMissingOrCutShortAreNamed) {
   try {
     load_tokenizer(REPRISE_SOURCE_DIR "/tests");
