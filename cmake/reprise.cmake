@@ -25,6 +25,10 @@ if(REPRISE_SANITIZE)
   # Instrumented code misleads g++'s flow analysis, and TSan does not know fences: those two stay warnings or silent here.
   target_compile_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer -g1 -Wno-maybe-uninitialized $<$<CXX_COMPILER_ID:GNU>:-Wno-error=tsan>)
+  if(REPRISE_SANITIZE MATCHES "undefined")
+    # A null pointer traps by itself, and virtual calls are few: these two cost a fifth of the compile time for nothing.
+    target_compile_options(reprise_flags INTERFACE -fno-sanitize=null,vptr)
+  endif()
   target_link_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE})
 endif()
 if(REPRISE_FUZZ)
