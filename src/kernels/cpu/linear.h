@@ -24,7 +24,7 @@ constexpr int64_t packed_bytes(Element element, int64_t outputs, int64_t inputs)
 /// the sum is rounded once. x and y must not overlap.
 struct LinearArguments {
   const void* x;
-  const void* weight;  ///< packed
+  const void* weight;  ///< packed; for linear_plain [N, K] row by row
   const float* bias;   ///< N values, or null
   void* y;
   int64_t rows;     ///< M
@@ -32,7 +32,8 @@ struct LinearArguments {
   int64_t outputs;  ///< N
   int64_t x_row_stride;
   int64_t y_row_stride;
-  Element y_element;  ///< kF32 or kBf16, independent of x
+  Element y_element;              ///< kF32 or kBf16, independent of x
+  int64_t weight_row_stride = 0;  ///< linear_plain only
 };
 int64_t linear_tiles(int64_t rows, int64_t outputs);
 
@@ -48,7 +49,9 @@ int64_t pack_linear_tiles(int64_t outputs);
 
 struct LinearKernels {
   KernelFunction linear[2][2];  ///< [element of x][element of the packed weight], takes LinearArguments
-  KernelFunction pack[2][2];    ///< [element of the plain weight][element of the packed one]
+  /// The same sums, bit by bit, from a plain weight; packs as it goes and is several times slower.
+  KernelFunction linear_plain[2][2];
+  KernelFunction pack[2][2];  ///< [element of the plain weight][element of the packed one]
 };
 const LinearKernels& linear_kernels(InstructionSet set);
 

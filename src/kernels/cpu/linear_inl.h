@@ -12,6 +12,9 @@ inline constexpr int64_t kLinearPanel = 4;
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
+template <typename T>
+constexpr Element kElementOf = sizeof(T) == 4 ? Element::kF32 : Element::kBf16;
+
 template <int kRows, int kBlocks>
 struct Accumulators {
   V at[kRows][kBlocks];
@@ -120,17 +123,10 @@ REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* 
 }
 #endif
 
-/// kRows rows times kBlocks blocks of 16 outputs.
-template <int kRows, int kBlocks, typename X, typename W>
-__attribute__((noinline)) void linear_register_tile(const LinearArguments& a, int64_t row, int64_t block) {
-  const X* x = static_cast<const X*>(a.x) + row * a.x_row_stride;
-  const W* weight = static_cast<const W*>(a.weight) +
-                    block * packed_block_elements(sizeof(W) == 4 ? Element::kF32 : Element::kBf16, a.inputs);
-  Accumulators<kRows, kBlocks> acc;
-  for (int r = 0; r < kRows; ++r) {
-    for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = zero();
-  }
-  accumulate<kRows, kBlocks>(x, a.x_row_stride, weight, a.inputs, acc);
+/// Adds the bias, rounds and stores kRows rows times kBlocks blocks of 16 outputs.
+template <int kRows, int kBlocks>
+REPRISE_INLINE void finish_register_tile(const LinearArguments& a, int64_t row, int64_t block,
+                                         Accumulators<kRows, kBlocks>& acc) {
   for (int b = 0; b < kBlocks; ++b) {
     const int64_t column = (block + b) * kLinearBlock;
     const int64_t left = a.outputs - column;
@@ -147,6 +143,24 @@ __attribute__((noinline)) void linear_register_tile(const LinearArguments& a, in
       }
     }
   }
+}
+
+template <int kRows, int kBlocks>
+REPRISE_INLINE void clear(Accumulators<kRows, kBlocks>& acc) {
+  for (int r = 0; r < kRows; ++r) {
+    for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = zero();
+  }
+}
+
+/// kRows rows times kBlocks blocks of 16 outputs.
+template <int kRows, int kBlocks, typename X, typename W>
+__attribute__((noinline)) void linear_register_tile(const LinearArguments& a, int64_t row, int64_t block) {
+  const X* x = static_cast<const X*>(a.x) + row * a.x_row_stride;
+  const W* weight = static_cast<const W*>(a.weight) + block * packed_block_elements(kElementOf<W>, a.inputs);
+  Accumulators<kRows, kBlocks> acc;
+  clear(acc);
+  accumulate<kRows, kBlocks>(x, a.x_row_stride, weight, a.inputs, acc);
+  finish_register_tile(a, row, block, acc);
 }
 
 /// The most blocks (1, 2 or 4) that fit into the registers beside kRows rows.
@@ -211,55 +225,87 @@ void linear(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
-/// Tile t: block t of the outputs.
-template <typename From>
-void pack_n16(const void* arguments, int64_t first, int64_t last) {
-  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
-  for (int64_t block = first; block < last; ++block) {
-    float* to = static_cast<float*>(a.packed) + block * packed_block_elements(Element::kF32, a.inputs);
-    for (int64_t lane = 0; lane < kLinearBlock; ++lane) {
-      const int64_t output = block * kLinearBlock + lane;
-      if (output < a.outputs) {
-        const From* from = static_cast<const From*>(a.weight) + output * a.row_stride;
-        for (int64_t k = 0; k < a.inputs; ++k) to[k * kLinearBlock + lane] = to_float(from[k]);
-      } else {
-        for (int64_t k = 0; k < a.inputs; ++k) to[k * kLinearBlock + lane] = 0.0f;
-      }
-    }
-  }
-}
-
 /// 16 values of a row as bfloat16.
 REPRISE_INLINE void narrow(const float* from, int64_t count, Bf16* to) { store(to, load_up_to(from, count)); }
 REPRISE_INLINE void narrow(const Bf16* from, int64_t count, Bf16* to) {
   memcpy(to, from, static_cast<size_t>(count) * sizeof(Bf16));
 }
 
+/// One block of `lanes` outputs with `inputs` inputs each, as "n16".
 template <typename From>
-void pack_n16k2(const void* arguments, int64_t first, int64_t last) {
-  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
-  const int64_t block_elements = packed_block_elements(Element::kBf16, a.inputs);
-  for (int64_t block = first; block < last; ++block) {
-    Bf16* to = static_cast<Bf16*>(a.packed) + block * block_elements;
-    const int64_t lanes = smaller(kLinearBlock, a.outputs - block * kLinearBlock);
-    // The padding of the last block and of an odd K.
-    if (lanes < kLinearBlock || a.inputs % 2 != 0) memset(to, 0, static_cast<size_t>(block_elements) * sizeof(Bf16));
-    for (int64_t k = 0; k < a.inputs; k += 16) {
-      const int64_t count = smaller(16, a.inputs - k);
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        const From* from = static_cast<const From*>(a.weight) + (block * kLinearBlock + lane) * a.row_stride + k;
-        Bf16 values[16] = {};
-        narrow(from, count, values);
-        for (int64_t pair = 0; pair < (count + 1) / 2; ++pair) {
-          memcpy(to + (k / 2 + pair) * 2 * kLinearBlock + 2 * lane, values + 2 * pair, 2 * sizeof(Bf16));
-        }
+REPRISE_INLINE void pack_block(const From* from, int64_t row_stride, int64_t lanes, int64_t inputs, float* to) {
+  for (int64_t lane = 0; lane < kLinearBlock; ++lane) {
+    for (int64_t k = 0; k < inputs; ++k) {
+      to[k * kLinearBlock + lane] = lane < lanes ? to_float(from[lane * row_stride + k]) : 0.0f;
+    }
+  }
+}
+
+/// The same as "n16k2".
+template <typename From>
+REPRISE_INLINE void pack_block(const From* from, int64_t row_stride, int64_t lanes, int64_t inputs, Bf16* to) {
+  // The padding of the last block and of an odd K.
+  if (lanes < kLinearBlock || inputs % 2 != 0) {
+    memset(to, 0, static_cast<size_t>(packed_block_elements(Element::kBf16, inputs)) * sizeof(Bf16));
+  }
+  for (int64_t k = 0; k < inputs; k += 16) {
+    const int64_t count = smaller(16, inputs - k);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Bf16 values[16] = {};
+      narrow(from + lane * row_stride + k, count, values);
+      for (int64_t pair = 0; pair < (count + 1) / 2; ++pair) {
+        memcpy(to + (k / 2 + pair) * 2 * kLinearBlock + 2 * lane, values + 2 * pair, 2 * sizeof(Bf16));
       }
     }
   }
 }
 
+/// Tile t: block t of the outputs.
+template <typename From, typename To>
+void pack_linear(const void* arguments, int64_t first, int64_t last) {
+  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
+  for (int64_t block = first; block < last; ++block) {
+    pack_block(static_cast<const From*>(a.weight) + block * kLinearBlock * a.row_stride, a.row_stride,
+               smaller(kLinearBlock, a.outputs - block * kLinearBlock), a.inputs,
+               static_cast<To*>(a.packed) + block * packed_block_elements(kElementOf<To>, a.inputs));
+  }
+}
+
+/// kRows rows times one block of a plain weight, which is packed in pieces; the chains go on from piece to piece.
+template <int kRows, typename X, typename W>
+REPRISE_INLINE void linear_plain_tile(const LinearArguments& a, int64_t row, int64_t block) {
+  constexpr int64_t kPiece = 256;
+  alignas(64) W packed[kPiece * kLinearBlock];
+  const X* x = static_cast<const X*>(a.x) + row * a.x_row_stride;
+  const W* weight = static_cast<const W*>(a.weight) + block * kLinearBlock * a.weight_row_stride;
+  const int64_t lanes = smaller(kLinearBlock, a.outputs - block * kLinearBlock);
+  Accumulators<kRows, 1> acc;
+  clear(acc);
+  for (int64_t k = 0; k < a.inputs; k += kPiece) {
+    const int64_t count = smaller(kPiece, a.inputs - k);
+    pack_block(weight + k, a.weight_row_stride, lanes, count, packed);
+    accumulate<kRows, 1>(x + k, a.x_row_stride, packed, count, acc);
+  }
+  finish_register_tile(a, row, block, acc);
+}
+
+/// Tiles as in linear().
+template <typename X, typename W>
+void linear_plain(const void* arguments, int64_t first, int64_t last) {
+  const LinearArguments& a = *static_cast<const LinearArguments*>(arguments);
+  const int64_t row_blocks = (a.rows + kLinearRowBlock - 1) / kLinearRowBlock;
+  for (int64_t tile = first; tile < last; ++tile) {
+    int64_t row = tile % row_blocks * kLinearRowBlock;
+    const int64_t end = smaller(row + kLinearRowBlock, a.rows);
+    for (; row + kMaxTileRows <= end; row += kMaxTileRows)
+      linear_plain_tile<kMaxTileRows, X, W>(a, row, tile / row_blocks);
+    for (; row < end; ++row) linear_plain_tile<1, X, W>(a, row, tile / row_blocks);
+  }
+}
+
 constexpr LinearKernels kLinearKernels = {
     {{linear<float, float>, linear<float, Bf16>}, {linear<Bf16, float>, linear<Bf16, Bf16>}},
-    {{pack_n16<float>, pack_n16k2<float>}, {pack_n16<Bf16>, pack_n16k2<Bf16>}}};
+    {{linear_plain<float, float>, linear_plain<float, Bf16>}, {linear_plain<Bf16, float>, linear_plain<Bf16, Bf16>}},
+    {{pack_linear<float, float>, pack_linear<float, Bf16>}, {pack_linear<Bf16, float>, pack_linear<Bf16, Bf16>}}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

@@ -245,17 +245,17 @@ TEST_P(AttentionTest, MatchesDoubleArithmetic) {
 }
 
 TEST_P(AttentionTest, GivesTheSameBitsHoweverASequenceIsCutPagedAndBatched) {
-  const Heads heads{6, 2, 48};
+  const Heads heads{4, 2, 20};
   for (const Types& types : {Types{Element::kBf16, Element::kBf16}, {Element::kF32, Element::kF32}}) {
     const int32_t length = 530;
     Batch whole({{length, length, 21}}, heads, types, 16);
     whole.run(GetParam());
-    for (int64_t page_size : {1, 7, 16, 256, 1024}) {
-      for (int32_t keys : {1, 16, 17, 255, 256, 257, 300, 512, 513, 530}) {
-        for (int32_t queries : {1, 2, 8, 9, 40}) {
+    for (int64_t page_size : {1, 7, 16, 1024}) {
+      for (int32_t keys : {1, 17, 255, 256, 257, 512, 530}) {
+        for (int32_t queries : {1, 8, 9, 40}) {
           if (queries > keys) continue;
           // The same seed draws the same values by position: a shorter history is the beginning of a longer one.
-          Batch part({{2, 40, 77}, {queries, keys, 21}, {1, 300, 78}}, heads, types, page_size, 2);
+          Batch part({{2, 40, 77}, {queries, keys, 21}, {1, 270, 78}}, heads, types, page_size, 2);
           part.run(GetParam());
           for (int32_t r = 0; r < queries; ++r) {
             EXPECT_EQ(part.row(1, r), whole.row(0, keys - queries + r))

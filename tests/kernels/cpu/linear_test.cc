@@ -39,13 +39,19 @@ Buffer multiply(InstructionSet set, Element x_element, Element w_element, Elemen
   const Buffer bias = Buffer::from(Element::kF32, random_values(p.outputs, Element::kF32, 3));
   Buffer y(y_element, p.rows * y_stride);
   const Buffer before = y;
-  const LinearArguments arguments{
-      x.data(),  packed.data(), with_bias ? static_cast<const float*>(bias.data()) : nullptr,
-      y.data(),  p.rows,        p.inputs,
-      p.outputs, x_stride,      y_stride,
-      y_element};
-  run_in_all_cuts(linear_kernels(set).linear[int(x_element)][int(w_element)], &arguments,
-                  linear_tiles(p.rows, p.outputs), {&y});
+  LinearArguments arguments{x.data(),  packed.data(), with_bias ? static_cast<const float*>(bias.data()) : nullptr,
+                            y.data(),  p.rows,        p.inputs,
+                            p.outputs, x_stride,      y_stride,
+                            y_element, p.inputs};
+  const LinearKernels& kernels = linear_kernels(set);
+  run_in_all_cuts(kernels.linear[int(x_element)][int(w_element)], &arguments, linear_tiles(p.rows, p.outputs), {&y});
+  const Buffer plain = Buffer::from(w_element, w_values);
+  Buffer from_plain = before;
+  arguments.weight = plain.data();
+  arguments.y = from_plain.data();
+  run_in_all_cuts(kernels.linear_plain[int(x_element)][int(w_element)], &arguments, linear_tiles(p.rows, p.outputs),
+                  {&from_plain});
+  EXPECT_TRUE(from_plain.bytes() == y.bytes()) << "a plain weight gives other bits";
   for (int64_t r = 0; r < p.rows; ++r) {
     for (int64_t n = 0; n < p.outputs; ++n) {
       double sum = with_bias ? bias.get(n) : 0.0;
@@ -84,7 +90,14 @@ TEST_P(LinearTest, MatchesDoubleArithmeticForOddSizes) {
       for (int64_t outputs : {1, 15, 16, 33, 65}) multiply_random(GetParam(), {rows, inputs, outputs});
     }
   }
-  for (const Problem& p : {Problem{0, 5, 7}, {3, 0, 7}, {3, 5, 0}, {33, 31, 129}, {64, 129, 31}, {193, 3, 82}}) {
+  for (const Problem& p : {Problem{0, 5, 7},
+                           {3, 0, 7},
+                           {3, 5, 0},
+                           {33, 31, 129},
+                           {64, 129, 31},
+                           {193, 3, 82},
+                           {7, 600, 20},
+                           {2, 513, 33}}) {
     multiply_random(GetParam(), p);
   }
 }
@@ -115,8 +128,8 @@ TEST_P(LinearTest, KeepsNaNOfOneRowOutOfTheOthers) {
   const Buffer packed = pack(GetParam(), Buffer::from(Element::kBf16, w), Element::kBf16, p.outputs, p.inputs);
   const Buffer input = Buffer::from(Element::kBf16, x);
   Buffer y(Element::kBf16, p.rows * p.outputs);
-  const LinearArguments arguments{input.data(), packed.data(), nullptr,  y.data(),  p.rows,
-                                  p.inputs,     p.outputs,     p.inputs, p.outputs, Element::kBf16};
+  const LinearArguments arguments{input.data(), packed.data(), nullptr,   y.data(),       p.rows, p.inputs,
+                                  p.outputs,    p.inputs,      p.outputs, Element::kBf16, 0};
   run_in_all_cuts(linear_kernels(GetParam()).linear[1][1], &arguments, linear_tiles(p.rows, p.outputs), {&y});
   for (int64_t i = 0; i < y.count(); ++i) EXPECT_EQ(std::isnan(y.get(i)), i / p.outputs == 6);
 }
