@@ -10,6 +10,7 @@
 
 #include "device/device.h"
 #include "engine/kv_pool.h"
+#include "engine/prompt_logits.h"
 #include "engine/request.h"
 #include "engine/statistics.h"
 #include "model/model.h"
@@ -39,11 +40,6 @@ struct EngineOptions {
   int32_t retrace_every = 0;
   /// See RunnerOptions::progress.
   std::function<void(int done, int total, const std::string& text)> progress;
-};
-
-struct PromptLogitsOptions {
-  int32_t chunk = 0;    ///< tokens of a step; 0: max_prefill_tokens
-  bool decode = false;  ///< one decode step for each token instead
 };
 
 /// A model that serves requests: KV pool, scheduler, graph runner, sampler, and the loop of steps. Not thread-safe: one

@@ -65,7 +65,8 @@ using TokenCallback = std::function<void(const TokenEvent& event)>;
 struct Request {
   std::vector<int32_t> prompt;  ///< not empty
   SamplingParameters sampling;
-  TokenCallback on_token;  ///< may be empty
+  bool skip_special_tokens = true;  ///< control tokens are left out of the text
+  TokenCallback on_token;           ///< may be empty
 };
 
 }  // namespace reprise::engine

@@ -1,0 +1,174 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/step_loop.h"
+
+namespace reprise::engine {
+namespace {
+
+int32_t require_positive(const char* field, int32_t value) {
+  if (value < 1) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be at least 1", field, value);
+  return value;
+}
+
+// Fills in what depends on the model and the device.
+void complete(EngineOptions& options, const model::ModelInfo& info, device::Device& device, size_t token_bytes) {
+  require_positive("max_running", options.max_running);
+  require_positive("max_prefill_tokens", options.max_prefill_tokens);
+  require_positive("page_size", options.page_size);
+  const auto longest = static_cast<int32_t>(std::min<int64_t>(info.max_positions, std::numeric_limits<int32_t>::max()));
+  if (options.max_context == 0) options.max_context = longest;
+  if (options.max_context < 1 || options.max_context > longest) {
+    throw Error(ErrorCode::kInvalidArgument, "max_context is {}, but must be between 1 and the model's {}",
+                options.max_context, longest);
+  }
+  if (options.kv_tokens < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "kv_tokens is {}, but must be at least 0", options.kv_tokens);
+  }
+  if (options.kv_tokens == 0) {
+    const int64_t wanted = int64_t{options.max_running} * options.max_context;
+    const size_t share = device.memory_info().available_bytes / 2 / std::max<size_t>(token_bytes, 1);
+    options.kv_tokens = std::max<int64_t>(std::min<int64_t>(wanted, static_cast<int64_t>(share)), options.page_size);
+    if (options.kv_tokens < wanted) {
+      log_info("KV cache of {} tokens: half of the free memory; {} requests of {} tokens would take {}",
+               options.kv_tokens, options.max_running, options.max_context, wanted);
+    }
+  }
+  options.buckets.max_running = options.max_running;
+  options.buckets.default_max = device.capabilities().default_max_graph_batch;
+  if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
+}
+
+KvPoolOptions pool_options(const EngineOptions& options) {
+  KvPoolOptions result;
+  result.page_size = options.page_size;
+  result.tokens = options.kv_tokens;
+  result.sequences = options.max_running;
+  result.scratch_slots = replay::choose_buckets(options.buckets).back();
+  result.poison = options.poison;
+  result.shuffle_seed = options.shuffle_pages;
+  return result;
+}
+
+replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool& pool) {
+  replay::RunnerOptions result;
+  result.mode = options.mode;
+  result.buckets = options.buckets;
+  result.max_prefill_tokens = options.max_prefill_tokens;
+  result.max_pages = std::min(pool.pages_for(options.max_context), pool.usable_pages());
+  result.scratch_slots = pool.options().scratch_slots;
+  result.sequence_state = pool.has_sequence_state();
+  result.poison = options.poison;
+  result.update_order = *options.update_order;
+  result.retrace_every = options.retrace_every;
+  result.progress = options.progress;
+  return result;
+}
+
+std::vector<std::pair<std::string, Tensor>> graph_names(const model::Model& model, const KvPool& pool) {
+  std::vector<std::pair<std::string, Tensor>> names = model.named_parameters();
+  for (size_t i = 0; i < pool.tensors().size(); ++i) {
+    names.emplace_back("kv." + pool.layout().buffers[i].name, pool.tensors()[i]);
+  }
+  return names;
+}
+
+StepLoopOptions loop_options(const EngineOptions& options, int32_t vocabulary, const replay::GraphRunner& runner) {
+  StepLoopOptions result;
+  result.scheduler = {options.max_running, options.max_prefill_tokens, options.max_context};
+  result.vocabulary = vocabulary;
+  result.end_token_ids = options.end_token_ids;
+  result.seed = options.seed;
+  result.capture_seconds = [&runner] { return runner.capture_report().milliseconds / 1e3; };
+  return result;
+}
+
+}  // namespace
+
+// In the order of construction: the pool's tensors are bound into the runner's method, the runner into the loop's.
+struct Engine::Parts {
+  std::shared_ptr<const model::Model> model;
+  EngineOptions options;
+  int32_t vocabulary;
+  KvPool pool;
+  replay::GraphRunner runner;
+  StepLoop loop;
+
+  Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
+        std::optional<text::Tokenizer> tokenizer, EngineOptions completed)
+      : model(std::move(the_model)),
+        options(std::move(completed)),
+        vocabulary(static_cast<int32_t>(model->info().vocabulary)),
+        pool(device, model->kv_layout(), pool_options(options)),
+        runner(registry, device, method(), vocabulary, graph_names(*model, pool), runner_options(options, pool)),
+        loop(pool, step_function(), std::move(tokenizer), loop_options(options, vocabulary, runner)) {}
+
+  replay::StepMethod method() {
+    return [the_model = model.get(), tensors = pool.tensors()](ops::ForwardContext& context) {
+      return the_model->forward(context, tensors);
+    };
+  }
+
+  StepFunction step_function() {
+    return [this](const replay::StepBatch& batch) { return runner.run(batch); };
+  }
+};
+
+std::unique_ptr<Engine> Engine::create(device::Device& device, const ops::Registry& registry,
+                                       std::shared_ptr<const model::Model> model,
+                                       std::optional<text::Tokenizer> tokenizer, EngineOptions options) {
+  REPRISE_CHECK(model != nullptr);
+  complete(options, model->info(), device, model->kv_layout().bytes_per_token());
+  return std::unique_ptr<Engine>(new Engine(
+      std::make_unique<Parts>(device, registry, std::move(model), std::move(tokenizer), std::move(options))));
+}
+
+Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Engine::~Engine() = default;
+
+void Engine::capture(int32_t batch) {
+  const std::vector<int32_t>& buckets = parts_->runner.buckets();
+  if (batch == 0) return parts_->runner.capture();
+  // Batches shrink as requests end: every bucket up to the one that holds the largest is needed.
+  const auto end = std::find_if(buckets.begin(), buckets.end(), [batch](int32_t bucket) { return bucket >= batch; });
+  const std::vector<int32_t> needed(buckets.begin(), end == buckets.end() ? end : end + 1);
+  parts_->runner.capture(needed);
+}
+
+RequestId Engine::submit(Request request) { return parts_->loop.submit(std::move(request)); }
+bool Engine::cancel(RequestId id) { return parts_->loop.cancel(id); }
+bool Engine::step() { return parts_->loop.step(); }
+void Engine::run_until_done() { parts_->loop.run_until_done(); }
+int32_t Engine::running() const { return parts_->loop.running(); }
+int32_t Engine::waiting() const { return parts_->loop.waiting(); }
+
+std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options) {
+  PromptLogitsOptions filled = options;
+  if (filled.chunk == 0) filled.chunk = parts_->options.max_prefill_tokens;
+  if (filled.chunk > parts_->options.max_prefill_tokens) {
+    throw Error(ErrorCode::kInvalidArgument, "a chunk of {} tokens exceeds max_prefill_tokens, which is {}",
+                filled.chunk, parts_->options.max_prefill_tokens);
+  }
+  if (ids.size() > static_cast<size_t>(parts_->options.max_context)) {
+    throw Error(ErrorCode::kInvalidArgument, "{} tokens exceed the context of {}", ids.size(),
+                parts_->options.max_context);
+  }
+  return engine::prompt_logits(parts_->pool, parts_->step_function(), parts_->vocabulary, ids, filled);
+}
+
+Statistics Engine::statistics() const {
+  Statistics result = parts_->loop.statistics();
+  result.capture_seconds = parts_->runner.capture_report().milliseconds / 1e3;
+  return result;
+}
+
+const EngineOptions& Engine::options() const { return parts_->options; }
+const model::Model& Engine::model() const { return *parts_->model; }
+KvPool& Engine::kv_pool() { return parts_->pool; }
+replay::GraphRunner& Engine::runner() { return parts_->runner; }
+
+}  // namespace reprise::engine

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/stop_matcher.h"
+#include "engine/token_history.h"
+#include "text/detokenizer.h"
+
+namespace reprise::engine {
+
+/// A request on its way: what it has read and produced, and where its KV entries are.
+class Sequence {
+ public:
+  /// `tokenizer` may be absent: then there is no text. The request must be valid.
+  Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabulary,
+           const std::optional<text::Tokenizer>& tokenizer);
+
+  RequestId id() const { return id_; }
+  const Request& request() const { return request_; }
+  const SamplingParameters& sampling() const { return request_.sampling; }
+  uint64_t seed() const { return output_.seed; }
+  const TokenHistory* history() const { return history_ ? &*history_ : nullptr; }
+
+  int32_t prompt_length() const { return static_cast<int32_t>(request_.prompt.size()); }
+  int32_t output_length() const { return static_cast<int32_t>(output_.token_ids.size()); }
+  /// Prompt and output.
+  int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
+  /// Tokens whose KV entries are written.
+  int32_t computed() const { return computed_; }
+  bool prompt_done() const { return computed_ >= prompt_length(); }
+  /// At most `limit` of the tokens that the next step reads.
+  std::span<const int32_t> next_tokens(int32_t limit) const;
+  /// A step has read so many tokens. True when all are read, so that the logits say what comes next.
+  bool advance(int32_t count);
+
+  /// Takes the next token of the output, and ends the sequence when it is an end token (`end_tokens` or a stop token),
+  /// completes a stop string or is the last one allowed.
+  void append(int32_t token, std::span<const int32_t> end_tokens, PositionLogprobs logprobs = {});
+  /// Ends the sequence without a further token; nothing happens when it has ended.
+  void finish(FinishReason reason);
+  void fail(Error error);
+  bool finished() const { return finished_; }
+
+  /// Something happened since take_event(): a token, or the end.
+  bool has_event() const { return has_event_; }
+  /// The event; it refers to this sequence and is valid until the next append(), finish() or fail().
+  TokenEvent take_event();
+  const RequestOutput& output() const { return output_; }
+
+  /// The KV pages and the slot for per-sequence state (-1: none); owned by the scheduler.
+  std::vector<int32_t> pages;
+  int32_t sequence_slot = -1;
+
+ private:
+  bool ends_with(int32_t token, std::span<const int32_t> end_tokens) const;
+  /// Passes text to the stop matcher; true when a stop string is complete.
+  bool emit(std::string_view text);
+  void end(FinishReason reason);
+
+  RequestId id_;
+  Request request_;
+  std::vector<int32_t> tokens_;
+  int32_t computed_ = 0;
+  std::optional<TokenHistory> history_;
+  std::optional<text::Detokenizer> detokenizer_;
+  StopMatcher stop_matcher_;
+  RequestOutput output_;
+  bool finished_ = false;
+
+  bool has_event_ = false;
+  bool event_has_token_ = false;
+  size_t event_text_begin_ = 0;  ///< in output_.text
+};
+
+}  // namespace reprise::engine

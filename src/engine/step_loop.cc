@@ -1,0 +1,226 @@
+#include "engine/step_loop.h"
+
+#include <chrono>
+#include <new>
+
+#include "base/log.h"
+#include "engine/random.h"
+
+namespace reprise::engine {
+namespace {
+
+// Time since it was made, without captures.
+class StepClock {
+ public:
+  explicit StepClock(const std::function<double()>& capture_seconds)
+      : capture_seconds_(capture_seconds), begin_(Clock::now()), captures_before_(captures()) {}
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin_).count() - (captures() - captures_before_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double captures() const { return capture_seconds_ ? capture_seconds_() : 0; }
+
+  const std::function<double()>& capture_seconds_;
+  Clock::time_point begin_;
+  double captures_before_;
+};
+
+}  // namespace
+
+StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text::Tokenizer> tokenizer,
+                   StepLoopOptions options)
+    : pool_(pool),
+      step_function_(std::move(step_function)),
+      tokenizer_(std::move(tokenizer)),
+      options_(std::move(options)),
+      scheduler_(pool, options_.scheduler),
+      sampler_(options_.vocabulary) {
+  for (const int32_t token : options_.end_token_ids) {
+    if (token < 0 || token >= options_.vocabulary) {
+      throw Error(ErrorCode::kInvalidArgument, "the model's end token is {}, but its vocabulary has {} tokens", token,
+                  options_.vocabulary);
+    }
+  }
+  step_events_.reserve(static_cast<size_t>(options_.scheduler.max_running));
+}
+
+void StepLoop::check(const Request& request) const {
+  request.sampling.validate(options_.vocabulary);
+  if (request.prompt.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "the prompt has no tokens, but must have at least one");
+  }
+  for (size_t i = 0; i < request.prompt.size(); ++i) {
+    if (request.prompt[i] < 0 || request.prompt[i] >= options_.vocabulary) {
+      throw Error(ErrorCode::kInvalidArgument, "token {} of the prompt is {}, but must be between 0 and {}", i,
+                  request.prompt[i], options_.vocabulary - 1);
+    }
+  }
+  if (!request.sampling.stop.empty() && !tokenizer_) {
+    throw Error(ErrorCode::kInvalidArgument, "stop strings need the model's tokenizer, which was not loaded")
+        .remedy("use stop_token_ids");
+  }
+  constexpr size_t kMost = 1u << 30;
+  if (request.prompt.size() > kMost) throw Error(ErrorCode::kInvalidArgument, "the prompt is too long");
+  scheduler_.check_fits({static_cast<int32_t>(request.prompt.size()), request.sampling.max_new_tokens});
+}
+
+RequestId StepLoop::submit(Request request) {
+  check(request);
+  const RequestId id = next_id_++;
+  const uint64_t seed = request.sampling.seed.value_or(random_bits(options_.seed, static_cast<uint64_t>(id)));
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), seed, options_.vocabulary, tokenizer_);
+  if (sequence->sampling().max_new_tokens == 0) {
+    sequence->finish(FinishReason::kLength);
+    ended_.push_back(id);
+  } else {
+    scheduler_.add(*sequence);
+  }
+  sequences_.emplace(id, std::move(sequence));
+  return id;
+}
+
+bool StepLoop::cancel(RequestId id) {
+  const auto found = sequences_.find(id);
+  if (found == sequences_.end() || found->second->finished()) return false;
+  if (id == delivering_) {  // its event is in use
+    cancel_delivering_ = true;
+    return true;
+  }
+  found->second->finish(FinishReason::kCancelled);
+  scheduler_.remove(*found->second);
+  ended_.push_back(id);
+  return true;
+}
+
+bool StepLoop::step() {
+  if (in_step_) throw Error(ErrorCode::kFailedPrecondition, "step() was called from a token callback");
+  struct Guard {
+    bool& flag;
+    explicit Guard(bool& target) : flag(target) { flag = true; }
+    ~Guard() { flag = false; }
+  } guard(in_step_);
+
+  bool worked = !ended_.empty();
+  deliver_ended();
+  scheduler_.admit();
+  worked |= run_decode();
+  scheduler_.admit();  // what ended has left room
+  worked |= run_prefill();
+  deliver_ended();
+  return worked;
+}
+
+bool StepLoop::run_decode() {
+  const StepClock clock(options_.capture_seconds);
+  const replay::StepBatch* batch = scheduler_.form_decode();
+  if (batch == nullptr) return false;
+  run_step(*batch, statistics_.decode_tokens);
+  ++statistics_.decode_steps;
+  statistics_.decode_seconds += clock.seconds();
+  deliver_step();
+  return true;
+}
+
+bool StepLoop::run_prefill() {
+  const StepClock clock(options_.capture_seconds);
+  const replay::StepBatch* batch = scheduler_.form_prefill();
+  if (batch == nullptr) return false;
+  int64_t first_tokens = 0;
+  run_step(*batch, first_tokens);
+  statistics_.prefill_tokens += batch->tokens();
+  ++statistics_.prefill_steps;
+  statistics_.prefill_seconds += clock.seconds();
+  deliver_step();
+  return true;
+}
+
+void StepLoop::run_until_done() {
+  while (step()) {
+  }
+}
+
+void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens) {
+  const auto fail_all = [this](const Error& error) {
+    for (Sequence* sequence : scheduler_.step_sequences()) sequence->fail(error);
+  };
+  try {
+    const replay::LogitsView logits = step_function_(batch);
+    REPRISE_CHECK(logits.rows == batch.sequences() && logits.vocabulary == options_.vocabulary);
+    sample_rows(logits, batch.query_lengths, tokens);
+  } catch (const Error& error) {
+    log_error("a step of {} sequences failed: {}", batch.sequences(), error.what());
+    fail_all(error);
+  } catch (const std::bad_alloc&) {
+    fail_all(Error(ErrorCode::kOutOfMemory, "memory ran out in a step of {} sequences", batch.sequences()));
+  }
+  step_events_.assign(scheduler_.step_sequences().begin(), scheduler_.step_sequences().end());
+  // Pages of those that ended are free before anybody is told.
+  for (Sequence* sequence : step_events_) {
+    if (sequence->finished()) scheduler_.remove(*sequence);
+  }
+}
+
+void StepLoop::sample_rows(const replay::LogitsView& logits, std::span<const int32_t> counts, int64_t& tokens) {
+  const std::span<Sequence* const> rows = scheduler_.step_sequences();
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (!rows[row]->advance(counts[row])) continue;
+    try {
+      sample_row(*rows[row], logits.row(static_cast<int32_t>(row)));
+      ++tokens;
+    } catch (const Error& error) {  // the logits of one row say nothing about the others
+      log_error("request {} failed: {}", rows[row]->id(), error.what());
+      rows[row]->fail(error);
+    }
+  }
+}
+
+void StepLoop::sample_row(Sequence& sequence, std::span<const float> logits) {
+  const int32_t token =
+      sampler_.sample(logits, sequence.sampling(), sequence.history(), sequence.seed(), sequence.output_length());
+  PositionLogprobs logprobs;
+  if (sequence.sampling().logprobs) sampler_.logprobs(logits, token, *sequence.sampling().logprobs, logprobs);
+  sequence.append(token, options_.end_token_ids, std::move(logprobs));
+}
+
+void StepLoop::deliver_step() {
+  for (Sequence* sequence : step_events_) {
+    if (sequence->has_event()) deliver(*sequence);
+  }
+  step_events_.clear();
+}
+
+void StepLoop::deliver_ended() {
+  // By index: callbacks may end more.
+  for (size_t i = 0; i < ended_.size(); ++i) {
+    const auto found = sequences_.find(ended_[i]);
+    if (found != sequences_.end()) deliver(*found->second);  // else its last event came with a step
+  }
+  ended_.clear();
+}
+
+void StepLoop::deliver(Sequence& sequence) {
+  delivering_ = sequence.id();
+  // Twice when the callback ends the request: the second event is the end.
+  while (sequence.has_event()) {
+    cancel_delivering_ = false;
+    std::optional<Error> failure;
+    const TokenEvent event = sequence.take_event();
+    try {
+      if (sequence.request().on_token) sequence.request().on_token(event);
+    } catch (const std::exception& exception) {
+      log_warning("the callback of request {} failed: {}", sequence.id(), exception.what());
+      failure.emplace(ErrorCode::kCancelled, fmt::format("its callback failed: {}", exception.what()));
+    }
+    if (failure) sequence.fail(*failure);
+    if (cancel_delivering_) sequence.finish(FinishReason::kCancelled);
+  }
+  delivering_ = 0;
+  if (!sequence.finished()) return;
+  scheduler_.remove(sequence);
+  ++statistics_.finished_requests;
+  sequences_.erase(sequence.id());
+}
+
+}  // namespace reprise::engine

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/kv_pool.h"
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/statistics.h"
+#include "replay/graph_runner.h"
+#include "text/tokenizer.h"
+
+namespace reprise::engine {
+
+/// Runs one step and returns its logits, valid until the next call: a GraphRunner, or a test's model.
+using StepFunction = std::function<replay::LogitsView(const replay::StepBatch& batch)>;
+
+struct StepLoopOptions {
+  SchedulerOptions scheduler;
+  int32_t vocabulary = 0;
+  std::vector<int32_t> end_token_ids;  ///< the model's own
+  uint64_t seed = 0;                   ///< what seeds of requests that bring none are made from
+  /// Time spent on captures so far, which is not counted as that of a step; may be empty.
+  std::function<double()> capture_seconds;
+};
+
+/// From requests to tokens: schedules, runs steps, samples, and tells callbacks. Engine documents the members of the
+/// same names. A decode step in which nothing begins or ends allocates nothing up to the sampled tokens.
+class StepLoop {
+ public:
+  /// `pool` must outlive the loop.
+  StepLoop(KvPool& pool, StepFunction step_function, std::optional<text::Tokenizer> tokenizer, StepLoopOptions options);
+
+  RequestId submit(Request request);
+  bool cancel(RequestId id);
+  bool step();
+  void run_until_done();
+  int32_t running() const { return scheduler_.running(); }
+  int32_t waiting() const { return scheduler_.waiting(); }
+  const Statistics& statistics() const { return statistics_; }
+
+ private:
+  void check(const Request& request) const;
+  bool run_decode();
+  bool run_prefill();
+  void run_step(const replay::StepBatch& batch, int64_t& tokens);
+  void sample_rows(const replay::LogitsView& logits, std::span<const int32_t> counts, int64_t& tokens);
+  void sample_row(Sequence& sequence, std::span<const float> logits);
+  void deliver_step();
+  void deliver_ended();
+  void deliver(Sequence& sequence);
+
+  KvPool& pool_;
+  StepFunction step_function_;
+  std::optional<text::Tokenizer> tokenizer_;
+  StepLoopOptions options_;
+  Scheduler scheduler_;
+  Sampler sampler_;
+  Statistics statistics_;
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
+  std::vector<RequestId> ended_;        // outside of a step, so that their last event is still to come
+  std::vector<Sequence*> step_events_;  // rows of the last step
+  RequestId next_id_ = 1;
+  bool in_step_ = false;
+  RequestId delivering_ = 0;  // whose callback runs; 0: none
+  bool cancel_delivering_ = false;
+};
+
+}  // namespace reprise::engine
