@@ -20,10 +20,15 @@ class CpuStream : public Stream {
                       std::span<const std::byte> tail) = 0;
 
   template <typename Arguments>
-  void launch(const Kernel& kernel, int64_t tiles, const Arguments& arguments, std::span<const int32_t> tail = {}) {
-    static_assert(std::is_trivially_copyable_v<Arguments>);
+  void launch(const Kernel& kernel, int64_t tiles, Arguments arguments, std::span<const int32_t> tail = {}) {
+    static_assert(std::is_trivially_copyable_v<Arguments> && alignof(Arguments) <= kMaxArgumentAlignment);
+#if __has_builtin(__builtin_clear_padding)
+    __builtin_clear_padding(&arguments);  // so that equal arguments are equal bytes, in dumps and hashes
+#endif
     launch(kernel, tiles, std::as_bytes(std::span(&arguments, 1)), std::as_bytes(tail));
   }
+
+  static constexpr size_t kMaxArgumentAlignment = 16;
 };
 
 /// Where a kernel finds the tail of its arguments.
