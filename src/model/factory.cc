@@ -1,0 +1,54 @@
+#include "model/factory.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "load/checkpoint.h"
+#include "model/qwen3.h"
+
+namespace reprise::model {
+namespace {
+
+DType compute_dtype(const load::ModelConfig& config, const ModelOptions& options) {
+  if (options.dtype) {
+    if (*options.dtype != DType::kF32 && *options.dtype != DType::kBF16) {
+      throw Error(ErrorCode::kUnsupported, "a model cannot compute in {}", name_of(*options.dtype))
+          .remedy("use float32 or bfloat16");
+    }
+    return *options.dtype;
+  }
+  return config.dtype.value_or(DType::kF32) == DType::kF32 ? DType::kF32 : DType::kBF16;
+}
+
+std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkpoint* checkpoint,
+                             const ops::Registry& registry, device::Device& device, const ModelOptions& options) {
+  if (config.type != load::ModelType::kQwen3) {
+    throw Error(ErrorCode::kUnsupported, "model_type 'qwen3_moe' is read but not built yet")
+        .remedy("use a dense Qwen3");
+  }
+  if (!config.unused_keys.empty()) {
+    std::string keys;
+    for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;
+    log_info("config.json: keys without effect: {}", keys);
+  }
+  const DType dtype = compute_dtype(config, options);
+  WeightBuilder weights(checkpoint, load::expected_tensors(config), registry, device, dtype, options.progress);
+  return std::make_unique<Qwen3Model>(config, dtype, weights);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::Registry& registry,
+                                  device::Device& device, const ModelOptions& options) {
+  const std::filesystem::path directory = std::filesystem::is_directory(path) ? path : path.parent_path();
+  const load::ModelConfig config = load::ModelConfig::load(directory);
+  if (options.without_weights) return build(config, nullptr, registry, device, options);
+  const load::Checkpoint checkpoint = load::Checkpoint::open(path);
+  return build(config, &checkpoint, registry, device, options);
+}
+
+std::unique_ptr<Model> plan_model(const load::ModelConfig& config, const ops::Registry& registry,
+                                  device::Device& device, const ModelOptions& options) {
+  return build(config, nullptr, registry, device, options);
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "load/model_config.h"
+#include "model/model.h"
+#include "model/weight_builder.h"
+#include "ops/registry.h"
+
+namespace reprise::model {
+
+struct ModelOptions {
+  /// float32 or bfloat16; absent: bfloat16 where the config says bfloat16 or float16, else float32.
+  std::optional<DType> dtype;
+  /// Build the model without reading weights: it can be traced, planned and drawn, not run.
+  bool without_weights = false;
+  WeightBuilder::Progress progress;
+};
+
+/// Builds the model of a Hugging Face directory, or of a single .safetensors file with its config.json beside it.
+/// Weights are prepared on `device`, on its default stream. Throws kUnsupported for architectures that are not built
+/// in.
+std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::Registry& registry,
+                                  device::Device& device, const ModelOptions& options = {});
+
+/// The same from a config alone, without weights.
+std::unique_ptr<Model> plan_model(const load::ModelConfig& config, const ops::Registry& registry,
+                                  device::Device& device, const ModelOptions& options = {});
+
+}  // namespace reprise::model

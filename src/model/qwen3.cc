@@ -1,0 +1,103 @@
+#include "model/qwen3.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "load/rope_table.h"
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/kv_cache.h"
+#include "ops/norm.h"
+#include "ops/rope.h"
+#include "ops/views.h"
+
+namespace reprise::model {
+namespace {
+
+std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.", layer); }
+
+}  // namespace
+
+Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights)
+    : heads_(config.num_attention_heads),
+      kv_heads_(config.num_key_value_heads),
+      head_dim_(config.head_dim),
+      epsilon_(config.rms_norm_eps) {
+  info_ = {"qwen3",           config.num_hidden_layers,       config.hidden_size,
+           config.vocab_size, config.max_position_embeddings, dtype};
+  using Parallel = ops::LinearWeights::Parallel;
+  const bool bias = config.attention_bias;
+  embedding_ = weights.table("model.embed_tokens.weight");
+  rope_table_ = weights.constant("rope_table", load::rope_table(config, config.max_position_embeddings).values,
+                                 {config.max_position_embeddings, config.head_dim});
+  layers_.reserve(static_cast<size_t>(config.num_hidden_layers));
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const std::string prefix = layer_prefix(i);
+    Layer layer;
+    layer.input_norm = weights.vector(prefix + "input_layernorm.weight");
+    layer.query = weights.linear(prefix + "self_attn.q_proj", bias, Parallel::kColumn);
+    layer.key = weights.linear(prefix + "self_attn.k_proj", bias, Parallel::kColumn);
+    layer.value = weights.linear(prefix + "self_attn.v_proj", bias, Parallel::kColumn);
+    layer.query_norm = weights.vector(prefix + "self_attn.q_norm.weight");
+    layer.key_norm = weights.vector(prefix + "self_attn.k_norm.weight");
+    layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
+    layer.post_attention_norm = weights.vector(prefix + "post_attention_layernorm.weight");
+    layer.gate = weights.linear(prefix + "mlp.gate_proj", false, Parallel::kColumn);
+    layer.up = weights.linear(prefix + "mlp.up_proj", false, Parallel::kColumn);
+    layer.down = weights.linear(prefix + "mlp.down_proj", false, Parallel::kRow);
+    layers_.push_back(std::move(layer));
+  }
+  final_norm_ = weights.vector("model.norm.weight");
+  head_ = weights.head(config);
+  names_ = weights.take_names();
+  decode_weight_bytes_ = weights.linear_bytes();
+}
+
+KvLayout Qwen3Model::kv_layout() const {
+  KvLayout layout;
+  for (int64_t i = 0; i < info_.layers; ++i) {
+    for (const char* name : {"k", "v"}) {
+      layout.buffers.push_back({fmt::format("layers.{}.{}", i, name), KvBuffer::Granularity::kToken, info_.dtype,
+                                Shape{kv_heads_, head_dim_}});
+    }
+  }
+  return layout;
+}
+
+Tensor Qwen3Model::forward(ops::ForwardContext& context, std::span<const Tensor> kv) const {
+  REPRISE_CHECK(kv.size() == 2 * layers_.size());
+  Tensor hidden = ops::embedding(context, context.token_ids, embedding_, info_.dtype);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    const Tensor normed = ops::rms_norm(context, hidden, layer.input_norm, epsilon_);
+    hidden = ops::add(context, hidden, attention(context, layer, normed, kv[2 * i], kv[2 * i + 1]));
+    const Tensor normed_again = ops::rms_norm(context, hidden, layer.post_attention_norm, epsilon_);
+    hidden = ops::add(context, hidden, feed_forward(context, layer, normed_again));
+  }
+  if (context.logit_rows.defined()) hidden = ops::gather_rows(context, hidden, context.logit_rows);
+  return ops::linear(context, ops::rms_norm(context, hidden, final_norm_, epsilon_), head_, DType::kF32);
+}
+
+Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
+                             const Tensor& v_cache) const {
+  const Dim tokens = x.shape()[0];
+  Tensor q = ops::reshape(context, ops::linear(context, x, layer.query), {tokens, heads_, head_dim_});
+  Tensor k = ops::reshape(context, ops::linear(context, x, layer.key), {tokens, kv_heads_, head_dim_});
+  const Tensor v = ops::reshape(context, ops::linear(context, x, layer.value), {tokens, kv_heads_, head_dim_});
+  q = ops::rms_norm(context, q, layer.query_norm, epsilon_);
+  k = ops::rms_norm(context, k, layer.key_norm, epsilon_);
+  q = ops::rope(context, q, rope_table_);
+  k = ops::rope(context, k, rope_table_);
+  ops::store_kv(context, k, v, k_cache, v_cache);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
+  const Tensor mixed = ops::paged_attention(context, q, k_cache, v_cache, scale);
+  return ops::linear(context, ops::reshape(context, mixed, {tokens, heads_ * head_dim_}), layer.output);
+}
+
+Tensor Qwen3Model::feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const {
+  const Tensor gate = ops::silu(context, ops::linear(context, x, layer.gate));
+  return ops::linear(context, ops::mul(context, gate, ops::linear(context, x, layer.up)), layer.down);
+}
+
+}  // namespace reprise::model

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "load/model_config.h"
+#include "model/model.h"
+#include "model/weight_builder.h"
+#include "ops/linear.h"
+
+namespace reprise::model {
+
+/// Qwen3, dense: pre-norm decoder layers with grouped-query attention, a norm over each query and key head, rotary
+/// positions, and a SwiGLU feed-forward.
+class Qwen3Model final : public Model {
+ public:
+  /// Takes its weights from `weights`, in the order of the forward pass.
+  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights);
+
+  const ModelInfo& info() const override { return info_; }
+  KvLayout kv_layout() const override;
+  Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const override;
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
+  size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
+
+ private:
+  struct Layer {
+    Tensor input_norm;
+    ops::LinearWeights query, key, value, output;
+    Tensor query_norm, key_norm;
+    Tensor post_attention_norm;
+    ops::LinearWeights gate, up, down;
+  };
+
+  Tensor attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
+                   const Tensor& v_cache) const;
+  Tensor feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const;
+
+  ModelInfo info_;
+  int64_t heads_;
+  int64_t kv_heads_;
+  int64_t head_dim_;
+  double epsilon_;
+  Tensor embedding_;
+  Tensor rope_table_;
+  std::vector<Layer> layers_;
+  Tensor final_norm_;
+  ops::LinearWeights head_;
+  std::vector<std::pair<std::string, Tensor>> names_;
+  size_t decode_weight_bytes_ = 0;
+};
+
+}  // namespace reprise::model

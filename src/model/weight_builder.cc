@@ -1,0 +1,124 @@
+#include "model/weight_builder.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "load/convert.h"
+
+namespace reprise::model {
+namespace {
+
+/// Stands for the memory of a weight that is not there, so that graphs can tell one weight from another.
+Tensor without_memory(const TensorMeta& meta) { return Tensor(meta, std::make_shared<Storage>(nullptr, 0)); }
+
+}  // namespace
+
+WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, std::vector<load::ExpectedTensor> expected,
+                             const ops::Registry& registry, device::Device& device, DType dtype, Progress progress)
+    : checkpoint_(checkpoint),
+      registry_(registry),
+      device_(device),
+      dispatcher_(registry, device, device.default_stream()),
+      context_(dispatcher_),
+      dtype_(dtype),
+      progress_(std::move(progress)) {
+  if (checkpoint_ != nullptr) {
+    load::check_tensors(*checkpoint_, expected);
+    for (const load::ExpectedTensor& tensor : expected) {
+      const load::StoredTensor* stored = checkpoint_->find(tensor.name);
+      if (stored != nullptr) total_bytes_ += stored->bytes.size();
+    }
+  }
+  for (load::ExpectedTensor& tensor : expected) shapes_.emplace(std::move(tensor.name), tensor.shape);
+}
+
+Shape WeightBuilder::shape_of(const std::string& name) const {
+  const auto place = shapes_.find(name);
+  if (place == shapes_.end()) throw Error(ErrorCode::kInternal, "weight '{}' was not declared", name);
+  return place->second;
+}
+
+Tensor WeightBuilder::bring(const std::string& name, DType dtype) {
+  const Shape shape = shape_of(name);
+  if (checkpoint_ == nullptr) return without_memory(TensorMeta(dtype, shape));
+  const load::StoredTensor& stored = checkpoint_->at(name);
+  if (progress_) progress_(name, done_bytes_, total_bytes_);
+  done_bytes_ += stored.bytes.size();
+  if (stored.dtype == dtype) return device_.import(TensorMeta(dtype, shape), stored.bytes, stored.owner);
+  const TensorMeta meta(dtype, shape);
+  const auto converted = std::make_shared<std::vector<std::byte>>(meta.contiguous_bytes());
+  load::convert(stored.dtype, stored.bytes, dtype, *converted);
+  return device_.import(meta, *converted, converted);
+}
+
+Tensor WeightBuilder::named(const std::string& label, Tensor tensor) {
+  names_.emplace_back(label, tensor);
+  return tensor;
+}
+
+Tensor WeightBuilder::table(const std::string& name) {
+  DType dtype = dtype_;
+  if (checkpoint_ != nullptr) {
+    const DType stored = checkpoint_->at(name).dtype;
+    dtype = stored == DType::kF16 ? DType::kF32 : stored;
+  }
+  return named(name, bring(name, dtype));
+}
+
+Tensor WeightBuilder::vector(const std::string& name) { return named(name, bring(name, DType::kF32)); }
+
+Tensor WeightBuilder::pack(const std::string& label, const std::string& name) {
+  if (checkpoint_ == nullptr) return named(label, pack_without_memory(name));
+  const Tensor packed = ops::pack_linear_weight(context_, bring(name, dtype_));
+  linear_bytes_ += packed.storage()->bytes();
+  dispatcher_.stream().synchronize();
+  const load::StoredTensor& stored = checkpoint_->at(name);
+  stored.owner->release(static_cast<size_t>(stored.bytes.data() - stored.owner->bytes().data()), stored.bytes.size());
+  return named(label, packed);
+}
+
+Tensor WeightBuilder::pack_without_memory(const std::string& name) {
+  const Tensor plain = bring(name, dtype_);
+  const ops::OpDef& op = registry_.get("pack_linear_weight");
+  const ops::Attribute attributes[] = {std::string()};
+  const ops::OpCall call{.op = op, .inputs = {&plain, 1}, .lists = {}, .attributes = attributes, .outputs = {}};
+  TensorMeta meta;
+  op.infer(call, {&meta, 1});
+  const ops::OpKernel* kernel = op.kernel(device_.name());
+  linear_bytes_ += kernel != nullptr && kernel->output_storage != nullptr ? kernel->output_storage(call, 0, meta)
+                                                                          : meta.contiguous_bytes();
+  return without_memory(meta);
+}
+
+ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {
+  ops::LinearWeights weights;
+  weights.parallel = parallel;
+  weights.weight = pack(prefix + ".weight", prefix + ".weight");
+  if (bias) weights.bias = vector(prefix + ".bias");
+  return weights;
+}
+
+ops::LinearWeights WeightBuilder::head(const load::ModelConfig& config) {
+  std::string source = config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+  if (checkpoint_ != nullptr) {
+    const load::HeadChoice choice = load::choose_head(*checkpoint_, config);
+    if (choice.contradicts_config) {
+      log_warning(
+          "config.json ties the head to the embedding, but the checkpoint's lm_head.weight differs; it is used");
+    }
+    source = choice.tensor->name;
+  }
+  ops::LinearWeights weights;
+  weights.parallel = ops::LinearWeights::Parallel::kColumn;
+  weights.weight = pack("lm_head.weight", source);
+  return weights;
+}
+
+Tensor WeightBuilder::constant(const std::string& label, std::vector<float> values, const Shape& shape) {
+  const TensorMeta meta(DType::kF32, shape);
+  REPRISE_CHECK(values.size() * sizeof(float) == meta.contiguous_bytes());
+  if (checkpoint_ == nullptr) return named(label, without_memory(meta));
+  const auto owner = std::make_shared<std::vector<float>>(std::move(values));
+  return named(label, device_.import(meta, std::as_bytes(std::span(*owner)), owner));
+}
+
+}  // namespace reprise::model

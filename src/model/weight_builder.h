@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/device.h"
+#include "load/check_tensors.h"
+#include "load/checkpoint.h"
+#include "ops/eager_dispatcher.h"
+#include "ops/forward_context.h"
+#include "ops/linear.h"
+#include "ops/registry.h"
+
+namespace reprise::model {
+
+/// Brings weights from a checkpoint onto a device in the form that the model's operators want: converted to the compute
+/// dtype, products' weights packed. Without a checkpoint it yields tensors of the right shapes and formats with no
+/// memory behind them, for planning and drawing.
+class WeightBuilder {
+ public:
+  /// Told the name of each weight before it is prepared, and how many bytes of how many are done.
+  using Progress = std::function<void(const std::string& name, size_t done_bytes, size_t total_bytes)>;
+
+  /// Checks the checkpoint (which may be null) against `expected` first, and throws for everything that is wrong with
+  /// it in one message before anything is allocated.
+  WeightBuilder(const load::Checkpoint* checkpoint, std::vector<load::ExpectedTensor> expected,
+                const ops::Registry& registry, device::Device& device, DType dtype, Progress progress = {});
+
+  /// A weight that is read row by row (an embedding): plain, float32 or bfloat16 as stored.
+  Tensor table(const std::string& name);
+  /// A weight of norms and biases: float32.
+  Tensor vector(const std::string& name);
+  /// `prefix`.weight in the compute dtype, packed; `prefix`.bias where `bias` is true.
+  ops::LinearWeights linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel);
+  /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
+  ops::LinearWeights head(const load::ModelConfig& config);
+  /// A float32 tensor that the model computes itself.
+  Tensor constant(const std::string& label, std::vector<float> values, const Shape& shape);
+
+  /// Labels of everything built so far, for graphs.
+  std::vector<std::pair<std::string, Tensor>> take_names() { return std::move(names_); }
+  /// Bytes of the products' weights, in the form that the device reads.
+  size_t linear_bytes() const { return linear_bytes_; }
+
+ private:
+  Shape shape_of(const std::string& name) const;
+  /// The stored tensor on the device, converted to `dtype` if it is not that already.
+  Tensor bring(const std::string& name, DType dtype);
+  /// The same packed for products; the file's pages are given back, since the packed copy is what is read.
+  Tensor pack(const std::string& label, const std::string& name);
+  Tensor pack_without_memory(const std::string& name);
+  Tensor named(const std::string& label, Tensor tensor);
+
+  const load::Checkpoint* checkpoint_;
+  std::map<std::string, Shape> shapes_;
+  const ops::Registry& registry_;
+  device::Device& device_;
+  ops::EagerDispatcher dispatcher_;
+  ops::ForwardContext context_;
+  DType dtype_;
+  Progress progress_;
+  size_t done_bytes_ = 0;
+  size_t total_bytes_ = 0;
+  size_t linear_bytes_ = 0;
+  std::vector<std::pair<std::string, Tensor>> names_;
+};
+
+}  // namespace reprise::model
