@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct RunnerOptions {
   int32_t scratch_slots = 0;         ///< slots [0, scratch_slots) are scratch: padded row i writes slot i
   bool sequence_state = false;       ///< the model keeps per-sequence state; its first slots are scratch as well
   bool poison = false;               ///< debug: NaN in the arenas between steps, 0x7FFFFFFF in unused table entries
-  device::UpdateOrder update_order = device::UpdateOrder::kUpdateThenReplay;
+  std::optional<device::UpdateOrder> update_order;  ///< absent: what the device prefers
   /// The method may be traced once more after each N-th replay, to prove that nothing unguarded changed; 0: never.
   int32_t retrace_every = 0;
   /// Told before each capture of a series: how many are done, of how many, and what comes next ("Capturing batches

@@ -1,0 +1,303 @@
+#include "replay/graph_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "graph/text_writer.h"
+#include "ops/eager_dispatcher.h"
+#include "replay/capture_cache.h"
+#include "replay/static_inputs.h"
+#include "replay/step_program.h"
+
+namespace reprise::replay {
+
+class GraphRunner::Implementation {
+ public:
+  Implementation(const ops::Registry& registry, device::Device& device, StepMethod method, int32_t vocabulary,
+                 ParameterNames names, RunnerOptions options)
+      : registry_(registry),
+        device_(device),
+        method_([this, inner = std::move(method)](ops::ForwardContext& context) {
+          ++method_calls_;
+          return inner(context);
+        }),
+        vocabulary_(vocabulary),
+        names_(std::move(names)),
+        options_(std::move(options)),
+        buckets_(choose_buckets(options_.buckets)),
+        stream_(device.create_stream({0, "steps"})),
+        eager_(registry, device, *stream_),
+        eager_inputs_(device, eager_limits(), options_.poison),
+        cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order)) {
+    if (captures() && options_.scratch_slots < buckets_.back()) {
+      throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
+                  options_.scratch_slots, buckets_.back());
+    }
+  }
+
+  void capture(std::span<const int32_t> wanted) {
+    if (!captures()) return;
+    std::vector<int32_t> sizes(wanted.begin(), wanted.end());
+    if (sizes.empty()) sizes = buckets_;
+    // The largest first: what it needs is what all need.
+    std::sort(sizes.rbegin(), sizes.rend());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (std::find(buckets_.begin(), buckets_.end(), sizes[i]) == buckets_.end()) {
+        throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", sizes[i]);
+      }
+      capture_bucket(sizes[i], static_cast<int>(i), static_cast<int>(sizes.size()));
+    }
+    if (options_.progress) options_.progress(static_cast<int>(sizes.size()), static_cast<int>(sizes.size()), "");
+  }
+
+  LogitsView run(const StepBatch& batch) {
+    check(batch);
+    if (batch.tokens() == 0) return {nullptr, 0, vocabulary_};
+    if (batch.is_decode()) return run_decode(batch);
+    last_reason_ = options_.mode == Mode::kEager ? StepReason::kModeEager : StepReason::kPrefill;
+    counters_.count(StepKind::kPrefill, last_reason_);
+    if (options_.mode == Mode::kEager) return run_eager(batch);
+    return run_nodes(batch.all_logits ? all_logits_program() : prefill_program(), batch);
+  }
+
+  StepProgram& decode_program() {
+    if (decode_ == nullptr) {
+      const int32_t rows = captures() ? buckets_.back() : options_.buckets.max_running;
+      decode_ = make_program("decode", rows, rows, false);
+      report_.arena_bytes = decode_->arena_bytes();
+    }
+    return *decode_;
+  }
+
+  std::string program_text(int32_t bucket) {
+    if (!captures()) {
+      throw Error(ErrorCode::kFailedPrecondition, "mode {} captures nothing", name_of(options_.mode));
+    }
+    if (cache_.find({bucket, bucket}) == nullptr) capture({&bucket, 1});
+    CaptureCache::Entry* entry = cache_.find({bucket, bucket});
+    if (entry == nullptr) throw Error(ErrorCode::kFailedPrecondition, "batch size {} could not be captured", bucket);
+    return entry->graph->to_text();
+  }
+
+  const StepCounters& counters() const { return counters_; }
+  StepReason last_reason() const { return last_reason_; }
+  const CaptureReport& report() const { return report_; }
+  const std::vector<int32_t>& buckets() const { return buckets_; }
+  int64_t method_calls() const { return method_calls_; }
+  int64_t operator_dispatches() const { return eager_.dispatches() + node_dispatches_; }
+
+ private:
+  bool captures() const { return options_.mode == Mode::kFull; }
+
+  StepLimits eager_limits() const {
+    const int32_t sequences = options_.buckets.max_running;
+    return {std::max(options_.max_prefill_tokens, sequences), sequences, options_.max_pages, options_.sequence_state};
+  }
+
+  std::unique_ptr<StepProgram> make_program(std::string name, int32_t tokens, int32_t sequences, bool all_logits) {
+    StepProgram::Options options;
+    options.name = std::move(name);
+    options.limits = {tokens, sequences, options_.max_pages, options_.sequence_state};
+    options.all_logits = all_logits;
+    options.optimise = options_.mode != Mode::kAotEager;
+    options.poison = options_.poison;
+    return std::make_unique<StepProgram>(registry_, device_, method_, names_, std::move(options));
+  }
+
+  StepProgram& prefill_program() {
+    const StepLimits limits = eager_limits();
+    if (prefill_ == nullptr) prefill_ = make_program("prefill", limits.tokens, limits.sequences, false);
+    return *prefill_;
+  }
+
+  StepProgram& all_logits_program() {
+    const StepLimits limits = eager_limits();
+    if (all_logits_ == nullptr) all_logits_ = make_program("all_logits", limits.tokens, limits.sequences, true);
+    return *all_logits_;
+  }
+
+  void check(const StepBatch& batch) const {
+    const StepLimits limits = eager_limits();
+    const auto fail = [](std::string what) { throw Error(ErrorCode::kInvalidArgument, "step batch: {}", what); };
+    const size_t tokens = batch.token_ids.size();
+    const size_t sequences = batch.query_lengths.size();
+    if (batch.positions.size() != tokens || batch.slots.size() != tokens) fail("lists of tokens differ in length");
+    if (batch.kv_lengths.size() != sequences) fail("lists of sequences differ in length");
+    if (options_.sequence_state && batch.sequence_slots.size() != sequences) fail("sequence slots are missing");
+    if (batch.block_tables.size() != sequences * static_cast<size_t>(batch.max_pages)) {
+      fail("block tables are not sequences x pages");
+    }
+    if (batch.max_pages > limits.pages) {
+      fail(fmt::format("{} pages in one sequence, at most {} fit", batch.max_pages, limits.pages));
+    }
+    if (batch.tokens() > limits.tokens) fail(fmt::format("{} tokens, at most {}", tokens, limits.tokens));
+    if (batch.sequences() > limits.sequences)
+      fail(fmt::format("{} sequences, at most {}", sequences, limits.sequences));
+    int64_t sum = 0;
+    for (size_t i = 0; i < sequences; ++i) {
+      if (batch.query_lengths[i] < 1 || batch.kv_lengths[i] < batch.query_lengths[i]) {
+        fail(fmt::format("sequence {} has {} new tokens of {}", i, batch.query_lengths[i], batch.kv_lengths[i]));
+      }
+      sum += batch.query_lengths[i];
+    }
+    if (sum != static_cast<int64_t>(tokens)) fail("query lengths do not add up to the tokens");
+  }
+
+  LogitsView run_decode(const StepBatch& batch) {
+    if (!captures()) {
+      last_reason_ = StepReason::kModeEager;
+      counters_.count(StepKind::kDecode, last_reason_);
+      return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), batch);
+    }
+    const int32_t rows = batch.sequences();
+    int32_t bucket = bucket_for(buckets_, rows);
+    StepReason reason = StepReason::kReplayed;
+    CaptureCache::Entry* entry = nullptr;
+    if (bucket == 0) {
+      reason = StepReason::kAboveLargestBucket;
+    } else if (!options_.buckets.padding && bucket != rows) {
+      reason = StepReason::kNoExactBucket;
+    } else {
+      entry = cache_.find({bucket, bucket});
+      if (entry == nullptr && !failed_.contains(bucket)) {
+        capture_bucket(bucket, 0, 1);
+        entry = cache_.find({bucket, bucket});
+      }
+      if (entry == nullptr) reason = StepReason::kCaptureFailed;
+    }
+    last_reason_ = reason;
+    counters_.count(StepKind::kDecode, reason);
+    if (entry == nullptr) {
+      log_once(reason, rows);
+      return run_eager(batch);
+    }
+    return replay(*entry, batch, bucket);
+  }
+
+  LogitsView replay(CaptureCache::Entry& entry, const StepBatch& batch, int32_t bucket) {
+    decode_->inputs().write(*stream_, batch, bucket, bucket);
+    if (options_.poison) decode_->poison_arena(*stream_);
+    cache_.replay(entry, *stream_, decode_->inputs().lists(bucket));
+    const LogitsView logits = fetch(entry.bound->outputs()[0], batch.sequences());
+    if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) decode_->check_retrace();
+    return logits;
+  }
+
+  LogitsView run_eager(const StepBatch& batch) {
+    eager_inputs_.write(*stream_, batch, batch.tokens(), batch.sequences());
+    ops::ForwardContext context(eager_);
+    eager_inputs_.bind(context, batch.tokens(), batch.sequences(), batch.all_logits);
+    eager_logits_ = method_(context);
+    return fetch(eager_logits_, batch.all_logits ? batch.tokens() : batch.sequences());
+  }
+
+  LogitsView run_nodes(StepProgram& program, const StepBatch& batch) {
+    program.inputs().write(*stream_, batch, batch.tokens(), batch.sequences());
+    if (options_.poison) program.poison_arena(*stream_);
+    const std::unique_ptr<compile::BoundGraph> bound = program.bind(batch.tokens(), batch.sequences());
+    node_dispatches_ += bound->size();
+    bound->run(*stream_, program.inputs().lists(batch.sequences()));
+    return fetch(bound->outputs()[0], batch.all_logits ? batch.tokens() : batch.sequences());
+  }
+
+  /// Waits for the step and makes its logits readable.
+  LogitsView fetch(const Tensor& logits, int32_t rows) {
+    if (device_.capabilities().host_addressable) {
+      stream_->synchronize();
+      return {logits.data_as<const float>(), rows, vocabulary_};
+    }
+    const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(vocabulary_) * sizeof(float);
+    if (host_logits_ == nullptr || host_logits_->bytes() < bytes) {
+      host_logits_ = device_.allocate(bytes, device::MemoryKind::kPinnedHost);
+    }
+    stream_->copy_async(host_logits_->data(), logits.data(), bytes, device::CopyKind::kDeviceToHost);
+    stream_->synchronize();
+    return {static_cast<const float*>(host_logits_->data()), rows, vocabulary_};
+  }
+
+  void capture_bucket(int32_t size, int done, int total) {
+    if (cache_.find({size, size}) != nullptr) return;
+    if (options_.progress) {
+      const double available = static_cast<double>(device_.memory_info().available_bytes) / (1 << 30);
+      options_.progress(done, total, fmt::format("Capturing batches (bs={} avail_mem={:.2f} GB)", size, available));
+    }
+    CaptureReport::Bucket bucket;
+    bucket.size = size;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      StepProgram& program = decode_program();
+      CaptureCache::Entry& entry = cache_.capture({size, size}, program.bind(size, size), program.inputs().lists(size));
+      bucket.bytes = static_cast<size_t>(entry.graph->statistics().bytes);
+    } catch (const std::exception& error) {
+      bucket.failure = error.what();
+      failed_.insert(size);
+      log_warning("capture of batch size {} failed, its steps run eagerly: {}", size, error.what());
+    }
+    bucket.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    report_.milliseconds += bucket.milliseconds;
+    report_.graph_bytes += bucket.bytes;
+    report_.buckets.push_back(std::move(bucket));
+  }
+
+  void log_once(StepReason reason, int32_t rows) {
+    if (!logged_.insert(reason).second) return;
+    log_warning("decode step of {} sequences runs eagerly: {} (graph batch sizes up to {}); logged once", rows,
+                name_of(reason), buckets_.back());
+  }
+
+  const ops::Registry& registry_;
+  device::Device& device_;
+  CountedMethod method_;
+  int32_t vocabulary_;
+  ParameterNames names_;
+  RunnerOptions options_;
+  std::vector<int32_t> buckets_;
+  std::unique_ptr<device::Stream> stream_;
+  ops::EagerDispatcher eager_;
+  StaticInputs eager_inputs_;
+  std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
+  CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
+  std::set<int32_t> failed_;
+  std::set<StepReason> logged_;
+  StepCounters counters_;
+  StepReason last_reason_ = StepReason::kModeEager;
+  CaptureReport report_;
+  Tensor eager_logits_;
+  std::shared_ptr<Storage> host_logits_;
+  int64_t method_calls_ = 0;
+  int64_t node_dispatches_ = 0;
+  int64_t replays_ = 0;
+};
+
+GraphRunner::GraphRunner(const ops::Registry& registry, device::Device& device, StepMethod method, int32_t vocabulary,
+                         std::vector<std::pair<std::string, Tensor>> names, RunnerOptions options)
+    : implementation_(std::make_unique<Implementation>(registry, device, std::move(method), vocabulary,
+                                                       std::move(names), std::move(options))) {}
+
+GraphRunner::~GraphRunner() = default;
+
+void GraphRunner::capture(std::span<const int32_t> sizes) { implementation_->capture(sizes); }
+
+LogitsView GraphRunner::run(const StepBatch& batch) { return implementation_->run(batch); }
+
+const StepCounters& GraphRunner::counters() const { return implementation_->counters(); }
+
+StepReason GraphRunner::last_reason() const { return implementation_->last_reason(); }
+
+const CaptureReport& GraphRunner::capture_report() const { return implementation_->report(); }
+
+const std::vector<int32_t>& GraphRunner::buckets() const { return implementation_->buckets(); }
+
+int64_t GraphRunner::method_calls() const { return implementation_->method_calls(); }
+
+int64_t GraphRunner::operator_dispatches() const { return implementation_->operator_dispatches(); }
+
+std::string GraphRunner::graph_text() { return graph::to_text(implementation_->decode_program().executable().graph()); }
+
+std::string GraphRunner::program_text(int32_t bucket) { return implementation_->program_text(bucket); }
+
+}  // namespace reprise::replay

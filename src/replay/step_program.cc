@@ -1,0 +1,66 @@
+#include "replay/step_program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/pass_manager.h"
+#include "compile/tracer.h"
+#include "graph/hash.h"
+
+namespace reprise::replay {
+
+StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, const CountedMethod& method,
+                         const ParameterNames& names, Options options)
+    : registry_(registry),
+      method_(method),
+      names_(names),
+      options_(std::move(options)),
+      inputs_(device, options_.limits, options_.poison) {
+  executable_ = std::make_unique<compile::Executable>(
+      trace(), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
+  arena_ = device.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
+  arena_->commit(executable_->arena_bytes());
+}
+
+graph::Graph StepProgram::trace() const {
+  const StepLimits& limits = options_.limits;
+  compile::Tracer tracer(registry_, options_.name);
+  const Dim tokens = Dim::symbolic(tracer.symbol("tokens", 1, limits.tokens));
+  const Dim sequences = Dim::symbolic(tracer.symbol("sequences", 1, limits.sequences));
+  for (const auto& [label, tensor] : names_) tracer.name_parameter(label, tensor);
+  const auto input = [&](const char* name, const Shape& shape) {
+    return tracer.input(name, TensorMeta(DType::kI32, shape));
+  };
+  ops::ForwardContext context(tracer);
+  context.token_ids = input("token_ids", {tokens});
+  context.positions = input("positions", {tokens});
+  context.slots = input("slots", {tokens});
+  context.block_tables = input("block_tables", {sequences, limits.pages});
+  if (!options_.all_logits) context.logit_rows = input("logit_rows", {sequences});
+  if (limits.sequence_state) context.sequence_slots = input("sequence_slots", {sequences});
+  context.query_lengths = tracer.host_list("query_lengths", sequences);
+  context.kv_lengths = tracer.host_list("kv_lengths", sequences);
+  const Tensor logits = method_(context);
+  graph::Graph graph = tracer.finish({&logits, 1});
+  if (options_.optimise) compile::PassManager::standard().run(graph);
+  return graph;
+}
+
+std::unique_ptr<compile::BoundGraph> StepProgram::bind(int32_t tokens, int32_t sequences) {
+  const std::vector<int64_t> symbols = {tokens, sequences};
+  return executable_->bind(symbols, arena_, inputs_.tensors(tokens, sequences, options_.all_logits));
+}
+
+void StepProgram::poison_arena(device::Stream& stream) {
+  if (executable_->arena_bytes() > 0) stream.fill_async(arena_->data(), 0xFF, executable_->arena_bytes());
+}
+
+void StepProgram::check_retrace() const {
+  const graph::Graph again = trace();
+  if (graph::structural_hash(again) != graph::structural_hash(executable_->graph())) {
+    throw Error(ErrorCode::kInternal,
+                "tracing '{}' again gives another graph: the method depends on something unguarded", options_.name);
+  }
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/executable.h"
+#include "device/device.h"
+#include "ops/forward_context.h"
+#include "ops/registry.h"
+#include "replay/static_inputs.h"
+
+namespace reprise::replay {
+
+/// Calls a method with a context and counts the calls.
+using CountedMethod = std::function<Tensor(ops::ForwardContext&)>;
+
+/// Names that graphs show for the tensors of a method.
+using ParameterNames = std::vector<std::pair<std::string, Tensor>>;
+
+/// One traced form of a method (logits of each sequence's last token, or of all), planned for the largest step, with
+/// its static inputs and its arena.
+class StepProgram {
+ public:
+  struct Options {
+    std::string name;
+    StepLimits limits;
+    bool all_logits = false;
+    bool optimise = true;  ///< run the standard passes
+    bool poison = false;
+  };
+
+  StepProgram(const ops::Registry& registry, device::Device& device, const CountedMethod& method,
+              const ParameterNames& names, Options options);
+
+  const compile::Executable& executable() const { return *executable_; }
+  StaticInputs& inputs() { return inputs_; }
+  size_t arena_bytes() const { return executable_->arena_bytes(); }
+
+  /// The graph for a step's sizes, with its tensors in the static inputs and the arena.
+  std::unique_ptr<compile::BoundGraph> bind(int32_t tokens, int32_t sequences);
+  /// Fills the arena with NaN.
+  void poison_arena(device::Stream& stream);
+  /// Traces again and throws kInternal when another graph comes out: something that the method depends on changed.
+  void check_retrace() const;
+
+ private:
+  graph::Graph trace() const;
+
+  const ops::Registry& registry_;
+  const CountedMethod& method_;
+  const ParameterNames& names_;
+  Options options_;
+  StaticInputs inputs_;
+  std::unique_ptr<compile::Executable> executable_;
+  std::shared_ptr<device::Arena> arena_;
+};
+
+}  // namespace reprise::replay

@@ -1,0 +1,110 @@
+// The same numbers in every mode: eager, traced, optimised node by node, and replayed from captured graphs.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "replay/step_harness.h"
+
+namespace reprise::replay {
+namespace {
+
+const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
+
+std::vector<int32_t> random_tokens(std::mt19937& random, size_t count) {
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 512);
+  return tokens;
+}
+
+/// Everything that a run shows: logits of every step, and the KV contents at the end.
+struct Outcome {
+  std::vector<Rows> logits;
+  std::vector<std::vector<std::byte>> kv;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+/// Prefills nine sequences of different lengths, then decodes batches of 1 to 9 of them.
+Outcome run_all_batches(StepHarness::Options options) {
+  StepHarness harness(std::move(options));
+  std::mt19937 random(11);
+  Outcome outcome;
+  for (int32_t sequence = 0; sequence < 9; ++sequence) {
+    outcome.logits.push_back(harness.feed(sequence, random_tokens(random, 3 + 5 * static_cast<size_t>(sequence)), 16));
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (int32_t batch = 1; batch <= 9; ++batch) {
+      std::vector<int32_t> sequences;
+      for (int32_t i = 0; i < batch; ++i) sequences.push_back((i * 2 + round) % 9);
+      outcome.logits.push_back(harness.decode(sequences, random_tokens(random, static_cast<size_t>(batch))));
+    }
+  }
+  for (int32_t sequence = 0; sequence < 9; ++sequence) outcome.kv.push_back(harness.kv_contents(sequence));
+  return outcome;
+}
+
+StepHarness::Options options_for(Mode mode, DType dtype, int threads = 1) {
+  StepHarness::Options options;
+  options.model = kModels / "dense";
+  options.mode = mode;
+  options.dtype = dtype;
+  options.threads = threads;
+  return options;
+}
+
+}  // namespace
+
+class Modes : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Modes, GiveTheSameBitsForBatches1To9OnAnyNumberOfThreads) {
+  const Outcome eager = run_all_batches(options_for(Mode::kEager, GetParam()));
+  for (const Rows& rows : eager.logits) {
+    for (const std::vector<float>& row : rows) {
+      for (const float value : row) ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+    for (const int threads : {1, 2, 5}) {
+      EXPECT_EQ(run_all_batches(options_for(mode, GetParam(), threads)), eager)
+          << name_of(mode) << " with " << threads << " threads";
+    }
+  }
+}
+
+TEST_P(Modes, UpdatesAfterTheReplayGiveTheSameBits) {
+  StepHarness::Options options = options_for(Mode::kFull, GetParam(), 2);
+  options.update_order = device::UpdateOrder::kReplayThenUpdate;
+  EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
+}
+
+TEST_P(Modes, DiscreteMemoryGivesTheSameBits) {
+  StepHarness::Options options = options_for(Mode::kFull, GetParam(), 2);
+  options.discrete = true;
+  EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, Modes, ::testing::Values(DType::kF32, DType::kBF16),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
+TEST(GraphRunner, ARequestGetsTheSameBitsAloneAndAmongOthersHoweverItIsChunked) {
+  std::mt19937 random(5);
+  const std::vector<int32_t> prompt = random_tokens(random, 70);
+  const std::vector<int32_t> next = random_tokens(random, 6);
+  StepHarness alone(options_for(Mode::kFull, DType::kBF16));
+  Rows expected = {alone.feed(0, prompt).back()};
+  for (const int32_t token : next) expected.push_back(alone.decode({0}, {token})[0]);
+  const std::vector<std::byte> kv = alone.kv_contents(0);
+  for (const int32_t chunk : {1, 5, 16, 33}) {
+    StepHarness::Options options = options_for(Mode::kFull, DType::kBF16, 2);
+    options.page_size = 8;
+    StepHarness harness(options);
+    for (int32_t other = 0; other < 5; ++other) harness.feed(other, random_tokens(random, 9));
+    Rows rows = {harness.feed(5, prompt, chunk).back()};
+    for (const int32_t token : next) {
+      rows.push_back(harness.decode({0, 1, 5, 3}, {token, 1, token, 2})[2]);
+    }
+    EXPECT_EQ(rows, expected) << "chunks of " << chunk;
+    EXPECT_EQ(harness.kv_contents(5), kv) << "chunks of " << chunk;
+  }
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/cpu/cpu_device.h"
+#include "device/device.h"
+#include "kernels/cpu/register_cpu_kernels.h"
+#include "model/factory.h"
+#include "ops/registry.h"
+#include "replay/graph_runner.h"
+
+namespace reprise::replay {
+
+/// Logits of one step, copied.
+using Rows = std::vector<std::vector<float>>;
+
+/// A model with KV pages and a runner, driven by hand: the least that an engine does. Pages of a sequence are dealt in
+/// a scattered order, so that nothing may rely on their neighbourhood.
+class StepHarness {
+ public:
+  struct Options {
+    std::filesystem::path model;
+    Mode mode = Mode::kFull;
+    DType dtype = DType::kF32;
+    int threads = 1;
+    bool poison = true;
+    bool discrete = false;
+    int32_t max_running = 9;
+    int32_t page_size = 16;
+    int32_t pages_per_sequence = 16;
+    int32_t max_prefill_tokens = 256;
+    std::vector<int32_t> buckets = {1, 2, 4, 8};
+    bool padding = true;
+    std::optional<device::UpdateOrder> update_order;
+    int32_t retrace_every = 0;
+    /// Changes the registry before anything uses it: broken kernels, failing captures.
+    std::function<void(ops::Registry&)> prepare;
+  };
+
+  explicit StepHarness(Options options);
+
+  /// Feeds tokens of one sequence, `chunk` at a time (0: all at once), from its current length on. Logits of the last
+  /// token of each chunk, or of every token.
+  Rows feed(int32_t sequence, const std::vector<int32_t>& tokens, int32_t chunk = 0, bool all_logits = false);
+  /// One decode step: one token for each named sequence.
+  Rows decode(const std::vector<int32_t>& sequences, const std::vector<int32_t>& tokens);
+  /// Forgets a sequence; its pages are poisoned when poison is on.
+  void drop(int32_t sequence);
+
+  GraphRunner& runner() { return *runner_; }
+  device::Device& device() { return *device_; }
+  const model::Model& model() const { return *model_; }
+  /// Bytes of every KV page that belongs to a sequence, layer by layer, up to its length.
+  std::vector<std::byte> kv_contents(int32_t sequence);
+  /// Bytes of every page but the scratch pages.
+  std::vector<std::byte> all_pages();
+  int32_t length(int32_t sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
+
+ private:
+  void add_to_batch(StepBatch& batch, int32_t sequence, std::span<const int32_t> tokens);
+  int32_t page(int32_t sequence, int32_t index) const;
+  Rows copy(const LogitsView& logits) const;
+
+  Options options_;
+  ops::Registry registry_;
+  std::unique_ptr<device::Device> device_;
+  std::unique_ptr<model::Model> model_;
+  std::vector<Tensor> kv_;
+  std::unique_ptr<GraphRunner> runner_;
+  std::vector<int32_t> lengths_;
+  int32_t scratch_pages_ = 0;
+  int32_t pages_ = 0;
+};
+
+}  // namespace reprise::replay
