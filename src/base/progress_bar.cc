@@ -1,0 +1,74 @@
+#include "base/progress_bar.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace reprise {
+namespace {
+
+constexpr std::chrono::milliseconds kSilence{1000};
+constexpr std::chrono::milliseconds kRedraw{100};
+constexpr int kDefaultColumns = 100;
+
+std::string clock(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{:02}:{:02}", whole / 60, whole % 60);
+}
+
+/// Counts are whole numbers of small units (batches, questions) and rounded for large ones (bytes).
+std::string amount(double value) {
+  return value < 1e6 ? fmt::format("{:.0f}", value) : fmt::format("{:.2f}G", value / 1e9);
+}
+
+int columns_of(std::FILE* stream) {
+  winsize size{};
+  if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 20) return size.ws_col - 1;
+  return kDefaultColumns;
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::FILE* stream) : stream_(stream), terminal_(::isatty(::fileno(stream)) == 1) {}
+
+ProgressBar::~ProgressBar() { finish(); }
+
+std::string ProgressBar::line(double done, double total, const std::string& text, double seconds, int columns) {
+  const double share = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;
+  const std::string left = share > 0 ? clock(seconds / share - seconds) : "?";
+  const std::string head = fmt::format("{}: {:3.0f}%|", text, 100 * share);
+  const std::string tail = fmt::format("| {}/{} [{}<{}]", amount(done), amount(total), clock(seconds), left);
+  const int width = std::max(5, columns - static_cast<int>(head.size() + tail.size()));
+  const int filled = static_cast<int>(std::floor(share * width));
+  return head + std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(width - filled), ' ') +
+         tail;
+}
+
+void ProgressBar::update(double done, double total, const std::string& text) {
+  const Clock::time_point now = Clock::now();
+  if (now - start_ < kSilence || now - drawn_ < kRedraw) return;
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  if (terminal_) {
+    fmt::print(stream_, "\r\x1b[K{}", line(done, total, text, seconds, columns_of(stream_)));
+  } else {
+    const int quarter = total > 0 ? static_cast<int>(4 * done / total) : 0;
+    if (quarter == printed_quarter_) return;
+    printed_quarter_ = quarter;
+    fmt::print(stream_, "{}\n", line(done, total, text, seconds, kDefaultColumns));
+  }
+  std::fflush(stream_);
+  drawn_ = now;
+  visible_ = true;
+}
+
+void ProgressBar::finish() {
+  if (visible_ && terminal_) fmt::print(stream_, "\r\x1b[K");
+  if (visible_) std::fflush(stream_);
+  visible_ = false;
+}
+
+}  // namespace reprise
