@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -300,8 +301,8 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
   nlohmann::json::sax_parse(text, text + length, &handler);
   SafetensorsHeader header = handler.take();
   // An empty tensor lies before the tensor that begins at the same place.
-  std::stable_sort(header.entries.begin(), header.entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  std::sort(header.entries.begin(), header.entries.end(), [](const HeaderEntry& a, const HeaderEntry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   check_coverage(header.entries, data_bytes, what);
   header.data_begin = data_begin;

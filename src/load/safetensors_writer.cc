@@ -1,6 +1,7 @@
 #include "load/safetensors_writer.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,31 +29,47 @@ uint64_t bytes_of(const TensorSpec& tensor) {
   return bytes;
 }
 
+std::string json_string(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::kInvalidArgument, "a name in a safetensors file must be UTF-8");
+  }
+}
+
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<TensorSpec> tensors,
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(std::move(path)), partial_path_(path_.string() + ".partial") {
-  std::stable_sort(tensors.begin(), tensors.end(),
-                   [](const TensorSpec& a, const TensorSpec& b) { return size_of(a.dtype) > size_of(b.dtype); });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  // Put together as text, since a JSON object that keeps its order searches all its keys at each insertion.
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) {
+      text += fmt::format("{}{}:{}", text.ends_with('{') ? "" : ",", json_string(key), json_string(value));
+    }
+    text += "}";
+  }
   uint64_t offset = 0;
-  for (const TensorSpec& tensor : tensors) {
+  const auto place_tensor = [&](const TensorSpec& tensor) {
     const uint64_t bytes = bytes_of(tensor);
     if (tensor.name == "__metadata__" || !places_.emplace(tensor.name, Place{offset, bytes, 0}).second) {
       throw Error(ErrorCode::kInvalidArgument, "tensor name {} is declared twice or reserved", printable(tensor.name));
     }
     std::vector<int64_t> dims;
     for (const Dim& dim : tensor.shape) dims.push_back(dim.value());
-    // push_back and not operator[], which searches an ordered object from its beginning.
-    header.push_back({tensor.name,
-                      {{"dtype", safetensors_name(tensor.dtype)},
-                       {"shape", dims},
-                       {"data_offsets", std::vector<uint64_t>{offset, offset + bytes}}}});
+    text += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", text.size() > 1 ? "," : "",
+                        json_string(tensor.name), safetensors_name(tensor.dtype), fmt::join(dims, ","), offset,
+                        offset + bytes);
     offset += bytes;
+  };
+  for (const size_t element : {8, 4, 2, 1}) {
+    for (const TensorSpec& tensor : tensors) {
+      if (size_of(tensor.dtype) == element) place_tensor(tensor);
+    }
   }
-  std::string text = header.dump();
+  text += "}";
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   std::string prefix(8, '\0');
   for (size_t i = 0; i < prefix.size(); ++i) prefix[i] = static_cast<char>(uint64_t{text.size()} >> (8 * i));

@@ -28,7 +28,7 @@ struct TensorSpec {
 class SafetensorsWriter {
  public:
   /// Throws kInvalidArgument for a name declared twice, kIo when the file cannot be made.
-  SafetensorsWriter(std::filesystem::path path, std::vector<TensorSpec> tensors,
+  SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;

@@ -160,11 +160,11 @@ void write_small_file(const std::filesystem::path& path, const std::string& text
 }
 
 void write_index(const std::filesystem::path& directory, const std::vector<Shard>& shards, uint64_t total) {
-  nlohmann::ordered_json map = nlohmann::ordered_json::object();
+  nlohmann::json map = nlohmann::json::object();
   for (const Shard& shard : shards) {
-    for (const TensorSpec& tensor : shard.tensors) map.push_back({tensor.name, shard.name});
+    for (const TensorSpec& tensor : shard.tensors) map[tensor.name] = shard.name;
   }
-  const nlohmann::ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
+  const nlohmann::json index = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
   write_small_file(directory / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 

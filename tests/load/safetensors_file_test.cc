@@ -87,6 +87,17 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(file.at("scalar").shape.rank(), 0u);
 }
 
+TEST(SafetensorsWriter, NamesOfAnyKindComeBack) {
+  TemporaryDirectory directory;
+  const std::string name = "a \"quoted\"\n\xc3\xa9 name";
+  SafetensorsWriter writer(directory / "m.safetensors", {{name, DType::kI8, Shape{0}}, {"", DType::kI8, Shape{0}}}, {});
+  writer.finish();
+  const SafetensorsFile file = SafetensorsFile::open(directory / "m.safetensors");
+  EXPECT_NE(file.find(name), nullptr);
+  EXPECT_NE(file.find(""), nullptr);
+  EXPECT_TRUE(file.metadata().empty());
+}
+
 TEST(SafetensorsWriter, RefusesWhatWasNotDeclared) {
   TemporaryDirectory directory;
   EXPECT_THAT(error_of([&] {
@@ -94,6 +105,9 @@ TEST(SafetensorsWriter, RefusesWhatWasNotDeclared) {
                                   {{"w", DType::kF32, Shape{1}}, {"w", DType::kI8, Shape{1}}});
               }).what(),
               HasSubstr("declared twice"));
+  EXPECT_THAT(
+      error_of([&] { SafetensorsWriter(directory / "u.safetensors", {{"\xff", DType::kI8, Shape{1}}}); }).what(),
+      HasSubstr("UTF-8"));
   SafetensorsWriter writer(directory / "m.safetensors", {{"w", DType::kF32, Shape{2}}});
   EXPECT_THAT(error_of([&] { writer.write("x", bytes_of({1, 2})); }).what(), HasSubstr("\"x\" was not declared"));
   EXPECT_EQ(error_of([&] { writer.write("w", bytes_of({1})); }).code(), ErrorCode::kInvalidArgument);
