@@ -41,23 +41,22 @@ void run(const ops::OpCall& call) {
   static const NamedKernels<2> merges("paged_attention_merge", kSet, attention_kernels(kSet).merge, kElementNames);
   const Tensor& q = call.inputs[0];
   const Tensor& cache = call.inputs[1];
-  auto arguments = zeroed<AttentionArguments>();
-  arguments.query = q.data();
-  arguments.key_cache = cache.data();
-  arguments.value_cache = call.inputs[2].data();
-  arguments.block_table = call.inputs[3].data_as<int32_t>();
-  arguments.y = call.outputs[0].data();
-  arguments.workspace = call.workspace.data_as<float>();
-  arguments.tokens = q.size(0);
-  arguments.query_heads = q.size(1);
-  arguments.kv_heads = cache.size(2);
-  arguments.head_dim = q.size(2);
-  arguments.pages = cache.size(0);
-  arguments.page_size = cache.size(1);
-  arguments.block_table_stride = call.inputs[3].size(1);
-  arguments.query_row_stride = token_stride(call, 0);
-  arguments.y_row_stride = q.size(1) * q.size(2);
-  arguments.scale = static_cast<float>(call.float_attribute(0));
+  const AttentionArguments arguments{.query = q.data(),
+                                     .key_cache = cache.data(),
+                                     .value_cache = call.inputs[2].data(),
+                                     .block_table = call.inputs[3].data_as<int32_t>(),
+                                     .y = call.outputs[0].data(),
+                                     .workspace = call.workspace.data_as<float>(),
+                                     .tokens = q.size(0),
+                                     .query_heads = q.size(1),
+                                     .kv_heads = cache.size(2),
+                                     .head_dim = q.size(2),
+                                     .pages = cache.size(0),
+                                     .page_size = cache.size(1),
+                                     .block_table_stride = call.inputs[3].size(1),
+                                     .query_row_stride = token_stride(call, 0),
+                                     .y_row_stride = q.size(1) * q.size(2),
+                                     .scale = static_cast<float>(call.float_attribute(0))};
   device::cpu::CpuStream& stream = stream_of(call);
   stream.launch(partials[index_of(q)], call.tiling->tiles, arguments, call.tiling->values);
   stream.launch(merges[index_of(q)], arguments.tokens * arguments.query_heads, arguments, call.tiling->values);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <initializer_list>
 #include <string_view>
 #include <type_traits>
@@ -52,16 +51,6 @@ class NamedKernels {
   std::array<std::array<char, 64>, kCount> names_{};
   std::array<device::cpu::Kernel, kCount> kernels_{};
 };
-
-/// A launch's arguments with every byte zero. Captured arguments are hashed and compared as bytes, so the gaps between
-/// their members must not be left to chance: members are assigned one by one after this.
-template <typename Arguments>
-Arguments zeroed() {
-  static_assert(std::is_trivially_copyable_v<Arguments>);
-  Arguments arguments;
-  std::memset(static_cast<void*>(&arguments), 0, sizeof(arguments));
-  return arguments;
-}
 
 inline constexpr std::string_view kElementNames[2] = {"f32", "bf16"};
 

@@ -59,18 +59,17 @@ void run_rms_norm(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("rms_norm", kSet, norm_kernels(kSet).rms_norm, kElementNames);
   const Tensor& x = call.inputs[0];
   const HeadsView view = view_as_heads(call, x);
-  auto arguments = zeroed<RmsNormArguments>();
-  arguments.x = x.data();
-  arguments.weight = call.inputs[1].data_as<float>();
-  arguments.y = call.outputs[0].data();
-  arguments.tokens = view.tokens;
-  arguments.heads = view.heads;
-  arguments.width = view.width;
-  arguments.x_token_stride = view.token_stride;
-  arguments.x_head_stride = view.head_stride;
-  arguments.y_token_stride = view.heads * view.width;
-  arguments.y_head_stride = view.width;
-  arguments.epsilon = static_cast<float>(call.float_attribute(0));
+  const RmsNormArguments arguments{.x = x.data(),
+                                   .weight = call.inputs[1].data_as<float>(),
+                                   .y = call.outputs[0].data(),
+                                   .tokens = view.tokens,
+                                   .heads = view.heads,
+                                   .width = view.width,
+                                   .x_token_stride = view.token_stride,
+                                   .x_head_stride = view.head_stride,
+                                   .y_token_stride = view.heads * view.width,
+                                   .y_head_stride = view.width,
+                                   .epsilon = static_cast<float>(call.float_attribute(0))};
   stream_of(call).launch(kernels[index_of(x)], rms_norm_tiles(view.tokens, view.heads), arguments);
 }
 

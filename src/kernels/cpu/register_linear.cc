@@ -29,17 +29,16 @@ void run_linear(const ops::OpCall& call) {
         .remedy("pack it once with pack_linear_weight()");
   }
   const RowsView view = view_as_rows(call, {&x}, true);
-  auto arguments = zeroed<LinearArguments>();
-  arguments.x = x.data();
-  arguments.weight = weight.data();
-  arguments.bias = bias.defined() ? bias.data_as<float>() : nullptr;
-  arguments.y = y.data();
-  arguments.rows = view.rows;
-  arguments.inputs = weight.size(1);
-  arguments.outputs = weight.size(0);
-  arguments.x_row_stride = view.row_strides[0];
-  arguments.y_row_stride = weight.size(0);
-  arguments.y_element = element_of(y);
+  const LinearArguments arguments{.x = x.data(),
+                                  .weight = weight.data(),
+                                  .bias = bias.defined() ? bias.data_as<float>() : nullptr,
+                                  .y = y.data(),
+                                  .rows = view.rows,
+                                  .inputs = weight.size(1),
+                                  .outputs = weight.size(0),
+                                  .x_row_stride = view.row_strides[0],
+                                  .y_row_stride = weight.size(0),
+                                  .y_element = element_of(y)};
   const NamedKernels<2>& kernels = element_of(weight) == Element::kF32 ? with_f32 : with_bf16;
   stream_of(call).launch(kernels[index_of(x)], linear_tiles(arguments.rows, arguments.outputs), arguments);
 }
