@@ -78,7 +78,7 @@ class Engine {
   const EngineOptions& options() const;  ///< with what was filled in
   const model::Model& model() const;
   KvPool& kv_pool();
-  /// For counters, capture_report(), graph_text() ...
+  /// For counters, capture_report(), decode_graph() ...
   replay::GraphRunner& runner();
 
  private:

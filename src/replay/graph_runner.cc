@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "graph/text_writer.h"
 #include "ops/eager_dispatcher.h"
 #include "replay/capture_cache.h"
 #include "replay/static_inputs.h"
@@ -296,7 +295,7 @@ int64_t GraphRunner::method_calls() const { return implementation_->method_calls
 
 int64_t GraphRunner::operator_dispatches() const { return implementation_->operator_dispatches(); }
 
-std::string GraphRunner::graph_text() { return graph::to_text(implementation_->decode_program().executable().graph()); }
+const graph::Graph& GraphRunner::decode_graph() { return implementation_->decode_program().executable().graph(); }
 
 std::string GraphRunner::program_text(int32_t bucket) { return implementation_->program_text(bucket); }
 

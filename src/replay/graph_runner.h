@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "graph/graph.h"
 #include "ops/forward_context.h"
 #include "ops/registry.h"
 #include "replay/buckets.h"
@@ -90,8 +91,8 @@ class GraphRunner {
   int64_t method_calls() const;
   /// Operators that were dispatched so far, eagerly or node by node; replays do not move it.
   int64_t operator_dispatches() const;
-  /// The decode step's graph as text (after the passes of the mode); traced on demand.
-  std::string graph_text();
+  /// The decode step's graph, after the passes of the mode; traced on demand.
+  const graph::Graph& decode_graph();
   /// The captured program of a bucket as text; captured on demand.
   std::string program_text(int32_t bucket);
 

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::cli {
+
+/// Options of one command, bound to variables that already hold the defaults. Unknown options, missing values and
+/// values of the wrong type end with exit code 2 and a message that names them.
+class CommandLine {
+ public:
+  CommandLine(std::string name, std::string description);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// A command below this one. `run` gives the exit code; what it throws is reported and mapped.
+  CommandLine& command(std::string name, std::string description);
+  void on_run(std::function<int()> run);
+
+  /// `names`: "-m,--model" or, for a positional argument, "shape". A default that the variable holds is shown in the
+  /// help.
+  void option(const std::string& names, std::string& target, const std::string& help);
+  void option(const std::string& names, int32_t& target, const std::string& help);
+  void option(const std::string& names, int64_t& target, const std::string& help);
+  void option(const std::string& names, uint64_t& target, const std::string& help);
+  void option(const std::string& names, double& target, const std::string& help);
+  void option(const std::string& names, std::optional<std::string>& target, const std::string& help);
+  void option(const std::string& names, std::optional<int32_t>& target, const std::string& help);
+  void option(const std::string& names, std::optional<uint64_t>& target, const std::string& help);
+  void option(const std::string& names, std::optional<double>& target, const std::string& help);
+  /// Several values after one name, or the name several times.
+  void option(const std::string& names, std::vector<int32_t>& target, const std::string& help);
+  void option(const std::string& names, std::vector<std::string>& target, const std::string& help);
+  void flag(const std::string& names, bool& target, const std::string& help);
+  /// One of `choices`; others are refused with the list.
+  void choice(const std::string& names, std::string& target, const std::vector<std::string>& choices,
+              const std::string& help);
+  void choices(const std::string& names, std::vector<std::string>& target, const std::vector<std::string>& choices,
+               const std::string& help);
+  /// The option that was added last must be given.
+  void required();
+  /// Text after the options in --help.
+  void footer(const std::string& text);
+  /// Adds --version.
+  void version(const std::string& text);
+
+  /// Reads the arguments and runs the command that they name. Returns the exit code.
+  int run(int argc, char** argv);
+
+ private:
+  struct Parser;
+  explicit CommandLine(std::unique_ptr<Parser> parser);
+  std::unique_ptr<Parser> parser_;
+  std::vector<std::unique_ptr<CommandLine>> commands_;
+};
+
+}  // namespace reprise::cli

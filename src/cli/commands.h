@@ -1,0 +1,14 @@
+#pragma once
+
+#include "cli/command_line.h"
+
+namespace reprise::cli {
+
+/// Each adds one command of the program; its file holds the rest.
+void add_generate(CommandLine& program);
+void add_logits(CommandLine& program);
+void add_tokenize(CommandLine& program);
+void add_synth(CommandLine& program);
+void add_graph(CommandLine& program);
+
+}  // namespace reprise::cli

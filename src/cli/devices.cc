@@ -1,0 +1,21 @@
+#include "cli/devices.h"
+
+#include "base/error.h"
+#include "device/cpu/cpu_device.h"
+#include "kernels/cpu/register_cpu_kernels.h"
+
+namespace reprise::cli {
+
+std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry) {
+  if (request.name != "auto" && request.name != "cpu") {
+    throw Error(ErrorCode::kUnsupported, "there is no device '{}' in this build", request.name)
+        .remedy("use auto or cpu");
+  }
+  if (request.threads < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "--threads is {}, must be at least 1 (0: by CPU quota)", request.threads);
+  }
+  kernels::cpu::register_cpu_kernels(registry);
+  return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
+}
+
+}  // namespace reprise::cli

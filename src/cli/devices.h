@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "device/device.h"
+#include "ops/registry.h"
+
+namespace reprise::cli {
+
+struct DeviceRequest {
+  std::string name = "auto";
+  int threads = 0;
+  bool discrete = false;
+};
+
+/// Makes the device that the user names ("auto": the best one there is) and ties its kernels to the operators. The only
+/// place above the devices that knows them by name.
+std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry);
+
+}  // namespace reprise::cli

@@ -1,0 +1,281 @@
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "cli/statement.h"
+#include "text/tokenizer.h"
+
+namespace reprise::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct GenerateOptions {
+  SessionOptions session;
+  std::optional<std::string> prompt;
+  std::string prompts_file;
+  engine::SamplingParameters sampling;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<int32_t> top_k;
+  int32_t max_running = 32;
+  bool json = false;
+  bool quiet = false;
+  bool show_special = false;
+};
+
+/// What the user did not give comes from generation_config.json, as in Hugging Face's generate().
+void apply_defaults(GenerateOptions& options, const load::GenerationConfig& config) {
+  engine::SamplingParameters& sampling = options.sampling;
+  const bool greedy = config.do_sample.has_value() && !*config.do_sample;
+  sampling.temperature = options.temperature.value_or(greedy ? 0.0 : config.temperature.value_or(1.0));
+  sampling.top_k = options.top_k.value_or(static_cast<int32_t>(config.top_k.value_or(0)));
+  sampling.top_p = options.top_p.value_or(config.top_p.value_or(1.0));
+  sampling.min_p = options.min_p.value_or(config.min_p.value_or(0.0));
+  sampling.repetition_penalty = options.repetition_penalty.value_or(config.repetition_penalty.value_or(1.0));
+}
+
+/// One prompt a line: a JSON object with "prompt" (or "text"), or a JSON string.
+std::vector<std::string> read_prompts(const std::string& path) {
+  const std::string content = read_file(path);
+  std::vector<std::string> prompts;
+  size_t line_number = 0;
+  for (size_t begin = 0; begin < content.size();) {
+    const size_t end = std::min(content.find('\n', begin), content.size());
+    const std::string line = content.substr(begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_string()) {
+      prompts.push_back(json.get<std::string>());
+    } else if (json.is_object() && json.contains("prompt") && json["prompt"].is_string()) {
+      prompts.push_back(json["prompt"].get<std::string>());
+    } else if (json.is_object() && json.contains("text") && json["text"].is_string()) {
+      prompts.push_back(json["text"].get<std::string>());
+    } else {
+      throw Error(ErrorCode::kCorruptData, "{}, line {}: expected {{\"prompt\": \"...\"}} or a JSON string", path,
+                  line_number);
+    }
+  }
+  if (prompts.empty()) throw Error(ErrorCode::kInvalidArgument, "{} holds no prompt", path);
+  return prompts;
+}
+
+std::vector<std::string> collect_prompts(const GenerateOptions& options) {
+  if (!options.prompts_file.empty()) {
+    if (options.prompt) throw Error(ErrorCode::kInvalidArgument, "give either --prompt or --prompts, not both");
+    return read_prompts(options.prompts_file);
+  }
+  if (options.prompt) return {*options.prompt};
+  return {read_standard_input()};
+}
+
+Json logprobs_json(const std::vector<engine::PositionLogprobs>& logprobs, const text::Tokenizer& tokenizer) {
+  const auto entry = [&](const engine::TokenLogprob& token) {
+    const std::string_view bytes = tokenizer.token_bytes(token.token);
+    return Json{{"id", token.token},
+                {"token", tokenizer.decode({&token.token, 1})},
+                {"bytes", std::vector<int>(reinterpret_cast<const unsigned char*>(bytes.data()),
+                                           reinterpret_cast<const unsigned char*>(bytes.data()) + bytes.size())},
+                {"logprob", token.logprob}};
+  };
+  Json positions = Json::array();
+  for (const engine::PositionLogprobs& position : logprobs) {
+    Json item = entry(position.chosen);
+    item["top"] = Json::array();
+    for (const engine::TokenLogprob& alternative : position.alternatives) item["top"].push_back(entry(alternative));
+    positions.push_back(std::move(item));
+  }
+  return positions;
+}
+
+Json output_json(size_t index, const engine::RequestOutput& output, const text::Tokenizer& tokenizer, bool logprobs) {
+  Json json;
+  json["index"] = index;
+  json["text"] = output.text;
+  json["finish_reason"] = name_of(output.finish);
+  if (!output.stop_string.empty()) json["stop"] = output.stop_string;
+  if (output.error) json["error"] = output.error->what();
+  json["prompt_tokens"] = output.prompt_tokens;
+  json["ids"] = output.token_ids;
+  json["seed"] = output.seed;
+  if (logprobs) json["logprobs"] = logprobs_json(output.logprobs, tokenizer);
+  return json;
+}
+
+/// One line a token for a person: "-0.1234  \"text\"  (alternatives)".
+std::string logprobs_text(const engine::RequestOutput& output, const text::Tokenizer& tokenizer) {
+  const auto quoted = [&](int32_t id) {
+    return Json(tokenizer.decode({&id, 1})).dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  std::string text;
+  for (const engine::PositionLogprobs& position : output.logprobs) {
+    text += fmt::format("{:9.4f}  {}", position.chosen.logprob, quoted(position.chosen.token));
+    for (size_t i = 0; i < position.alternatives.size(); ++i) {
+      text += fmt::format("{}{} {:.4f}", i == 0 ? "   of " : ", ", quoted(position.alternatives[i].token),
+                          position.alternatives[i].logprob);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+/// Runs every prompt and prints as it goes.
+class Generation {
+ public:
+  Generation(GenerateOptions& options, Session& session, text::Tokenizer tokenizer, std::vector<std::string> prompts)
+      : options_(options), session_(session), tokenizer_(std::move(tokenizer)), prompts_(std::move(prompts)) {}
+
+  int run() {
+    std::vector<std::vector<int32_t>> ids;
+    for (const std::string& prompt : prompts_) ids.push_back(tokenizer_.encode(prompt));
+    make_engine(ids);
+    outputs_.resize(prompts_.size());
+    watch_interrupts();
+    for (size_t i = 0; i < ids.size(); ++i) submit(i, std::move(ids[i]));
+    while (!interrupted() && engine_->step()) {
+    }
+    if (interrupted()) cancel_rest();
+    return report();
+  }
+
+ private:
+  void make_engine(const std::vector<std::vector<int32_t>>& ids) {
+    const auto maximum = static_cast<int32_t>(session_.model()->info().max_positions);
+    const int32_t running = std::min<int32_t>(options_.max_running, static_cast<int32_t>(ids.size()));
+    std::vector<engine::RequestSize> sizes;
+    int64_t longest = 1;
+    for (const auto& prompt : ids) {
+      const int64_t prompt_tokens = static_cast<int64_t>(prompt.size());
+      const int64_t most_new = std::max<int64_t>(0, maximum - prompt_tokens);
+      const auto new_tokens = static_cast<int32_t>(std::min<int64_t>(options_.sampling.max_new_tokens, most_new));
+      sizes.push_back({static_cast<int32_t>(prompt_tokens), new_tokens});
+      longest = std::max(longest, prompt_tokens + new_tokens);
+    }
+    const int32_t context = static_cast<int32_t>(std::min<int64_t>(longest, maximum));
+    engine_ = session_.make_engine(tokenizer_, running,
+                                   engine::kv_tokens_for(sizes, running, options_.session.page_size), context);
+  }
+
+  void submit(size_t index, std::vector<int32_t> prompt) {
+    engine::Request request;
+    request.prompt = std::move(prompt);
+    request.sampling = options_.sampling;
+    const int64_t room = engine_->options().max_context - static_cast<int64_t>(request.prompt.size());
+    if (room > 0)
+      request.sampling.max_new_tokens = static_cast<int32_t>(std::min<int64_t>(room, options_.sampling.max_new_tokens));
+    request.skip_special_tokens = !options_.show_special;
+    const bool stream = prompts_.size() == 1 && !options_.json;
+    request.on_token = [this, index, stream](const engine::TokenEvent& event) {
+      if (stream && !event.text.empty()) write_output(std::string(event.text));
+      if (event.output == nullptr) return;
+      outputs_[index] = *event.output;
+      open_.erase(event.request);
+      if (options_.json) {
+        write_output(output_json(index, *event.output, tokenizer_, options_.sampling.logprobs.has_value())
+                         .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                     "\n");
+      }
+    };
+    open_.insert(engine_->submit(std::move(request)));
+  }
+
+  void cancel_rest() {
+    const std::set<engine::RequestId> ids = open_;
+    for (const engine::RequestId id : ids) engine_->cancel(id);
+    engine_->run_until_done();
+  }
+
+  int report() {
+    const bool several = prompts_.size() > 1;
+    if (!options_.json) {
+      for (size_t i = 0; several && i < outputs_.size(); ++i) {
+        write_output(fmt::format("--- {}: {} ({} tokens)\n{}\n", i, name_of(outputs_[i].finish),
+                                 outputs_[i].token_ids.size(), outputs_[i].text));
+      }
+      if (!several) write_output("\n");
+      for (const engine::RequestOutput& output : outputs_) {
+        if (options_.sampling.logprobs) write_output(logprobs_text(output, tokenizer_));
+      }
+    }
+    if (!options_.quiet) {
+      if (options_.json) {
+        write_output(R"({"statement": )" + statement_json(*engine_) + "}\n");
+      } else {
+        fmt::print(stderr, "\n{}\n{}", session_.device().capabilities().description, statement_text(*engine_));
+      }
+    }
+    for (const engine::RequestOutput& output : outputs_) {
+      if (output.error) throw *output.error;
+    }
+    if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted");
+    return 0;
+  }
+
+  GenerateOptions& options_;
+  Session& session_;
+  text::Tokenizer tokenizer_;
+  std::vector<std::string> prompts_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::set<engine::RequestId> open_;
+  std::vector<engine::RequestOutput> outputs_;
+};
+
+int run_generate(GenerateOptions& options) {
+  if (options.max_running < 1) {
+    throw Error(ErrorCode::kInvalidArgument, "--max-running is {}, must be at least 1", options.max_running);
+  }
+  // The cheap faults first: a bad option or prompt must not cost the loading of a model.
+  std::vector<std::string> prompts = collect_prompts(options);
+  options.sampling.temperature = options.temperature.value_or(0.0);
+  options.sampling.validate(INT32_MAX);
+  Session session(options.session);
+  apply_defaults(options, session.generation_config());
+  return Generation(options, session, text::load_tokenizer(session.directory()), std::move(prompts)).run();
+}
+
+}  // namespace
+
+void add_generate(CommandLine& program) {
+  CommandLine& command = program.command("generate", "Continue a prompt, or a batch of prompts, with a model");
+  const auto options = std::make_shared<GenerateOptions>();
+  engine::SamplingParameters& sampling = options->sampling;
+  options->session.add_model(command);
+  command.option("-p,--prompt", options->prompt, "text to continue; without it and --prompts: standard input");
+  command.option("--prompts", options->prompts_file, "file with one JSON object {\"prompt\": \"...\"} a line: a batch");
+  command.option("-n,--max-new-tokens", sampling.max_new_tokens, "most tokens to produce for each prompt");
+  command.option("--temperature", options->temperature, "0: always the most likely token; default: the model's");
+  command.option("--top-k", options->top_k, "sample from the k most likely tokens; 0: all; default: the model's");
+  command.option("--top-p", options->top_p,
+                 "fewest most likely tokens that reach this probability; default: the model's");
+  command.option("--min-p", options->min_p, "tokens at least so likely, as a share of the most likely one");
+  command.option("--repetition-penalty", options->repetition_penalty,
+                 "> 1 makes tokens of prompt and output unlikelier");
+  command.option("--presence-penalty", sampling.presence_penalty, "[-2, 2], on tokens of the output");
+  command.option("--frequency-penalty", sampling.frequency_penalty, "[-2, 2], on tokens of the output, each time");
+  command.option("--seed", sampling.seed, "of the random choices; default: a fixed one");
+  command.option("--stop", sampling.stop, "text that ends the output; may be given several times");
+  command.flag("--ignore-eos", sampling.ignore_eos, "go on past the model's end tokens");
+  command.option("--logprobs", sampling.logprobs, "print log probabilities with so many alternatives (0 to 20)");
+  command.option("--max-running", options->max_running, "most prompts of a batch that run at a time");
+  command.flag("--json", options->json, "print one JSON object a line: the outputs, then the statement");
+  command.flag("--quiet", options->quiet, "no statement");
+  command.flag("--show-special", options->show_special, "print control tokens");
+  options->session.add_device(command);
+  options->session.add_engine(command);
+  options->session.add_graph(command);
+  command.footer(
+      "The text goes to standard output as it is produced, the statement to standard error: speeds, decode steps by "
+      "how\n"
+      "they ran and why, and what captures cost.");
+  command.on_run([options] { return run_generate(*options); });
+}
+
+}  // namespace reprise::cli

@@ -1,0 +1,25 @@
+#include "cli/input.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace reprise::cli {
+
+std::string read_standard_input() {
+  std::string text;
+  char buffer[1 << 16];
+  for (size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0;) text.append(buffer, got);
+  if (std::ferror(stdin) != 0) throw Error(ErrorCode::kIo, "cannot read standard input: {}", std::strerror(errno));
+  return text;
+}
+
+void write_output(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw Error(ErrorCode::kIo, "cannot write to standard output: {}", std::strerror(errno));
+  }
+}
+
+}  // namespace reprise::cli

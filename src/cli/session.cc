@@ -1,0 +1,118 @@
+#include "cli/session.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/devices.h"
+#include "load/mapping_guard.h"
+#include "load/model_config.h"
+#include "model/factory.h"
+
+namespace reprise::cli {
+namespace {
+
+std::optional<DType> parse_dtype(const std::string& name) {
+  return name == "auto" ? std::nullopt : dtype_from_name(name);
+}
+
+std::optional<device::UpdateOrder> parse_update_order(const std::string& name) {
+  if (name == "update-then-replay") return device::UpdateOrder::kUpdateThenReplay;
+  if (name == "replay-then-update") return device::UpdateOrder::kReplayThenUpdate;
+  return std::nullopt;
+}
+
+}  // namespace
+
+replay::Mode parse_mode(const std::string& name) {
+  if (const auto mode = replay::mode_from_name(name)) return *mode;
+  throw Error(ErrorCode::kUnsupported, "mode '{}' is not built yet", name)
+      .remedy("use eager, aot_eager, force_eager or full");
+}
+
+void SessionOptions::add_model(CommandLine& command) {
+  command.option("-m,--model", model, "Hugging Face directory, or a .safetensors file with its config.json beside it");
+  command.required();
+}
+
+void SessionOptions::add_device(CommandLine& command) {
+  command.choice("--device", device, {"auto", "cpu"}, "where the model runs");
+  command.option("--threads", threads, "threads; 0: as many as CPU quota and affinity allow");
+  command.choice("--dtype", dtype, {"auto", "float32", "bfloat16"}, "dtype of the computation; auto: the checkpoint's");
+}
+
+void SessionOptions::add_engine(CommandLine& command) {
+  command.option("--page-size", page_size, "tokens in a page of the KV cache");
+  command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
+  command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
+  command.flag("--discrete", discrete, "debug: host code faults on device addresses");
+  command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
+}
+
+void SessionOptions::add_graph(CommandLine& command) {
+  command.choice("--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise", "static"},
+                 "how steps run: eager, traced, optimised, or replayed from captured graphs (full)");
+  command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture; without: by rule");
+  command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture; 0: by rule");
+  command.flag("--disable-graph-padding", disable_graph_padding, "replay only exact batch sizes");
+  command.choice("--update-order", update_order, {"auto", "update-then-replay", "replay-then-update"},
+                 "order of task updates and replay; auto: the device's");
+  command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare; 0: never");
+}
+
+Session::Session(const SessionOptions& options, bool without_weights)
+    : options_(options), registry_(ops::make_catalogue()) {
+  parse_mode(options_.mode);
+  const std::filesystem::path path(options_.model);
+  if (!std::filesystem::exists(path)) {
+    throw Error(ErrorCode::kNotFound, "there is no model at {}", path.string());
+  }
+  load::install_sigbus_guard();
+  device_ = open_device({options_.device, options_.threads, options_.discrete}, registry_);
+  ProgressBar bar;
+  model::ModelOptions model_options;
+  model_options.dtype = parse_dtype(options_.dtype);
+  model_options.without_weights = without_weights;
+  model_options.progress = [&](const std::string& name, size_t done, size_t total) {
+    bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
+  };
+  const auto start = std::chrono::steady_clock::now();
+  model_ = model::load_model(path, registry_, *device_, model_options);
+  load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  generation_config_ = load::GenerationConfig::load(directory());
+  end_token_ids_ = load::end_tokens(load::ModelConfig::load(directory()), generation_config_);
+}
+
+std::filesystem::path Session::directory() const {
+  const std::filesystem::path path(options_.model);
+  return std::filesystem::is_directory(path) ? path : path.parent_path();
+}
+
+std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
+                                                     int64_t kv_tokens, int32_t max_context) {
+  engine::EngineOptions options;
+  options.mode = parse_mode(options_.mode);
+  options.buckets.sizes = options_.graph_batch_sizes;
+  options.buckets.max_size = options_.graph_max_batch_size;
+  options.buckets.padding = !options_.disable_graph_padding;
+  options.max_running = max_running;
+  options.max_prefill_tokens = options_.max_prefill_tokens;
+  options.max_context = options_.max_context > 0 ? options_.max_context : max_context;
+  options.kv_tokens = kv_tokens;
+  options.page_size = options_.page_size;
+  options.poison = options_.poison;
+  options.end_token_ids = end_token_ids_;
+  options.update_order = parse_update_order(options_.update_order);
+  options.retrace_every = options_.retrace_every;
+  capture_bar_ = std::make_unique<ProgressBar>();
+  options.progress = [this](int done, int total, const std::string& text) {
+    if (done == total) {
+      capture_bar_ = std::make_unique<ProgressBar>();
+    } else {
+      capture_bar_->update(done, total, text);
+    }
+  };
+  return engine::Engine::create(*device_, registry_, model_, std::move(tokenizer), std::move(options));
+}
+
+}  // namespace reprise::cli

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress_bar.h"
+#include "cli/command_line.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "load/generation_config.h"
+#include "model/model.h"
+#include "ops/registry.h"
+#include "text/tokenizer.h"
+
+namespace reprise::cli {
+
+/// Options that every command with a model on a device shares.
+struct SessionOptions {
+  std::string model;
+  std::string device = "auto";
+  std::string dtype = "auto";
+  std::string mode = "full";
+  int32_t threads = 0;
+  int32_t page_size = 16;
+  int32_t max_context = 0;
+  int32_t max_prefill_tokens = 512;
+  std::vector<int32_t> graph_batch_sizes;
+  int32_t graph_max_batch_size = 0;
+  bool disable_graph_padding = false;
+  bool discrete = false;
+  bool poison = false;
+  std::string update_order = "auto";
+  int32_t retrace_every = 0;
+
+  void add_model(CommandLine& command);
+  void add_device(CommandLine& command);
+  void add_engine(CommandLine& command);
+  void add_graph(CommandLine& command);
+};
+
+/// What a command works with: the operators, a device, and a model on it.
+class Session {
+ public:
+  explicit Session(const SessionOptions& options, bool without_weights = false);
+
+  device::Device& device() { return *device_; }
+  const ops::Registry& registry() const { return registry_; }
+  const std::shared_ptr<const model::Model>& model() const { return model_; }
+  const load::GenerationConfig& generation_config() const { return generation_config_; }
+  const std::vector<int32_t>& end_token_ids() const { return end_token_ids_; }
+  std::filesystem::path directory() const;
+
+  /// An engine for up to `max_running` requests at a time with room for `kv_tokens` tokens (0: by rule).
+  std::unique_ptr<engine::Engine> make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
+                                              int64_t kv_tokens, int32_t max_context);
+  /// Milliseconds that loading took.
+  double load_milliseconds() const { return load_milliseconds_; }
+
+ private:
+  SessionOptions options_;
+  ops::Registry registry_;
+  std::unique_ptr<device::Device> device_;
+  std::shared_ptr<const model::Model> model_;
+  load::GenerationConfig generation_config_;
+  std::vector<int32_t> end_token_ids_;
+  std::unique_ptr<ProgressBar> capture_bar_;
+  double load_milliseconds_ = 0;
+};
+
+/// Parses --mode; the names are checked by the command line already, except that modes which are not built are refused
+/// by name.
+replay::Mode parse_mode(const std::string& name);
+
+}  // namespace reprise::cli

@@ -1,0 +1,91 @@
+#include "cli/statement.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace reprise::cli {
+namespace {
+
+using replay::StepKind;
+using replay::StepReason;
+
+constexpr std::array<StepReason, replay::kStepReasons> kReasons = {
+    StepReason::kReplayed,           StepReason::kModeEager,     StepReason::kPrefill,
+    StepReason::kAboveLargestBucket, StepReason::kNoExactBucket, StepReason::kCaptureFailed};
+
+/// "35 replayed, 0 eager", with the reasons of those that were not replayed.
+std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
+  const int64_t replayed = counters.steps(kind, StepReason::kReplayed);
+  std::string text = fmt::format("{} replayed, {} eager", replayed, counters.steps(kind) - replayed);
+  std::string reasons;
+  for (const StepReason reason : kReasons) {
+    if (reason == StepReason::kReplayed || counters.steps(kind, reason) == 0) continue;
+    reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : ", ", name_of(reason), counters.steps(kind, reason));
+  }
+  return reasons.empty() ? text : text + " (" + reasons + ")";
+}
+
+double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+}  // namespace
+
+std::string statement_text(engine::Engine& engine) {
+  const engine::Statistics statistics = engine.statistics();
+  const replay::CaptureReport& captures = engine.runner().capture_report();
+  const replay::StepCounters& counters = engine.runner().counters();
+  std::string text;
+  text += fmt::format("mode      {}, {}\n", name_of(engine.options().mode), name_of(engine.model().info().dtype));
+  text += fmt::format("prefill   {} tokens, {:.1f} tokens/s; steps: {}\n", statistics.prefill_tokens,
+                      statistics.prefill_tokens_per_second(), steps_text(counters, StepKind::kPrefill));
+  text += fmt::format("decode    {} tokens, {:.1f} tokens/s; steps: {}\n", statistics.decode_tokens,
+                      statistics.decode_tokens_per_second(), steps_text(counters, StepKind::kDecode));
+  std::string sizes;
+  for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {
+    sizes += fmt::format("{}bs {}: ", sizes.empty() ? "" : ", ", bucket.size);
+    sizes += bucket.failure.empty() ? fmt::format("{:.1f} ms {:.2f} MB", bucket.milliseconds, megabytes(bucket.bytes))
+                                    : fmt::format("failed ({})", bucket.failure);
+  }
+  if (captures.buckets.empty()) {
+    text += "captures  none\n";
+  } else {
+    text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
+                        megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
+  }
+  text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens\n", megabytes(engine.kv_pool().bytes()),
+                      engine.kv_pool().pages(), engine.kv_pool().page_size());
+  return text;
+}
+
+std::string statement_json(engine::Engine& engine) {
+  const engine::Statistics statistics = engine.statistics();
+  const replay::CaptureReport& captures = engine.runner().capture_report();
+  const replay::StepCounters& counters = engine.runner().counters();
+  nlohmann::ordered_json json;
+  json["mode"] = name_of(engine.options().mode);
+  json["dtype"] = name_of(engine.model().info().dtype);
+  json["prefill_tokens"] = statistics.prefill_tokens;
+  json["prefill_tokens_per_second"] = statistics.prefill_tokens_per_second();
+  json["decode_tokens"] = statistics.decode_tokens;
+  json["decode_tokens_per_second"] = statistics.decode_tokens_per_second();
+  for (const auto& [name, kind] :
+       {std::pair("prefill_steps", StepKind::kPrefill), {"decode_steps", StepKind::kDecode}}) {
+    json[name] = nlohmann::ordered_json::object();
+    for (const StepReason reason : kReasons) json[name][std::string(name_of(reason))] = counters.steps(kind, reason);
+  }
+  json["captures"] = nlohmann::ordered_json::array();
+  for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {
+    json["captures"].push_back({{"batch_size", bucket.size},
+                                {"milliseconds", bucket.milliseconds},
+                                {"bytes", bucket.bytes},
+                                {"failure", bucket.failure}});
+  }
+  json["capture_milliseconds"] = captures.milliseconds;
+  json["graph_bytes"] = captures.graph_bytes;
+  json["arena_bytes"] = captures.arena_bytes;
+  json["kv_bytes"] = engine.kv_pool().bytes();
+  return json.dump();
+}
+
+}  // namespace reprise::cli

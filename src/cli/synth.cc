@@ -1,0 +1,36 @@
+#include <memory>
+
+#include "base/error.h"
+#include "base/progress_bar.h"
+#include "cli/commands.h"
+#include "load/synthesize.h"
+
+namespace reprise::cli {
+
+void add_synth(CommandLine& program) {
+  CommandLine& command = program.command("synth", "Write a random checkpoint of a real model's shape, for measuring");
+  struct Options {
+    std::string shape, output;
+    uint64_t seed = 0;
+  };
+  const auto options = std::make_shared<Options>();
+  command.option("shape", options->shape, "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, or a config.json");
+  command.required();
+  command.option("output", options->output, "directory to write");
+  command.required();
+  command.option("--seed", options->seed, "of the random weights");
+  command.on_run([options] {
+    ProgressBar bar;
+    load::SynthesisOptions synthesis;
+    synthesis.seed = options->seed;
+    synthesis.progress = [&](uint64_t done, uint64_t total) {
+      bar.update(static_cast<double>(done), static_cast<double>(total), "Writing " + options->shape);
+    };
+    load::synthesize_checkpoint(options->shape, options->output, synthesis);
+    bar.finish();
+    fmt::print(stderr, "{}: written\n", options->output);
+    return 0;
+  });
+}
+
+}  // namespace reprise::cli
