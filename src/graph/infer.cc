@@ -10,11 +10,12 @@
 namespace reprise::graph {
 namespace {
 
-/// The largest value of a dimension that has no fault.
-int64_t largest(const Dim& dim, std::span<const SymDim> symbols) {
+/// Not less than the largest value of a dimension that has no fault, nor than any part of it: products of shapes are
+/// formed part by part.
+int64_t bound(const Dim& dim, std::span<const SymDim> symbols) {
   if (dim.is_constant()) return dim.offset();
   const SymDim& symbol = symbols[static_cast<size_t>(dim.symbol())];
-  return std::max(dim.scale() * symbol.min, dim.scale() * symbol.max) + dim.offset();
+  return std::abs(static_cast<int64_t>(dim.scale())) * std::max<int64_t>(symbol.max, 1) + std::abs(dim.offset());
 }
 
 /// Shape attributes may hold placeholders such as -1, but no numbers that overflow when they are multiplied.
@@ -24,11 +25,12 @@ std::string shape_attribute_fault(const Shape& shape, size_t symbols) {
     if (!dim.is_constant() && static_cast<size_t>(dim.symbol()) >= symbols) {
       return fmt::format("has the value {}, with a symbol that the graph does not have", shape.to_string());
     }
-    const int64_t offset = std::max<int64_t>(dim.offset() < 0 ? -dim.offset() : dim.offset(), 1);
-    if (std::abs(static_cast<int64_t>(dim.scale())) > kMaxDimScale || offset > kMaxElements / product) {
+    if (dim.offset() < -kMaxElements) return fmt::format("has the value {}, which is too small", shape.to_string());
+    const int64_t factor = std::max({std::abs(dim.offset()), std::abs(static_cast<int64_t>(dim.scale())), int64_t{1}});
+    if (factor > kMaxElements / product) {
       return fmt::format("has the value {}, which is too large", shape.to_string());
     }
-    product *= offset;
+    product *= factor;
   }
   return "";
 }
@@ -93,13 +95,14 @@ std::string meta_fault(const TensorMeta& meta, std::span<const SymDim> symbols) 
     if (axis > 0 && !dim.is_constant()) {
       return fmt::format("has the shape {}, but only the first axis may be symbolic", meta.shape.to_string());
     }
-    const int64_t size = std::max<int64_t>(largest(dim, symbols), 1);
+    const int64_t size = std::max<int64_t>(bound(dim, symbols), 1);
+    if (axis > 0 && size > kMaxInnerSize) return fmt::format("axis {} has the size {}, which is too large", axis, size);
     if (size > kMaxElements / elements) return fmt::format("has too many elements: {}", meta.shape.to_string());
     elements *= size;
   }
   int64_t extent = 1;
   for (size_t axis = 0; axis < meta.shape.rank(); ++axis) {
-    const int64_t size = std::max<int64_t>(largest(meta.shape[axis], symbols), 1);
+    const int64_t size = std::max<int64_t>(bound(meta.shape[axis], symbols), 1);
     const int64_t stride = meta.strides[axis];
     if (stride < 0) return fmt::format("has the negative stride {}", stride);
     if (stride > kMaxElements || (size > 1 && stride > kMaxElements / size)) {

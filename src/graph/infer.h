@@ -13,6 +13,8 @@ namespace reprise::graph {
 inline constexpr int64_t kMaxSymbolValue = (int64_t{1} << 31) - 1;
 inline constexpr int32_t kMaxDimScale = 1 << 20;
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;
+/// Of every axis but the first, so that the product of any two of them is a number too.
+inline constexpr int64_t kMaxInnerSize = (int64_t{1} << 31) - 1;
 inline constexpr int32_t kMaxSymbols = 64;
 
 /// What is wrong with a dimension in a graph with these symbols, as the end of a sentence; "" when nothing is.

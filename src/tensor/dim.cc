@@ -24,20 +24,37 @@ std::string Dim::to_string() const {
   return text;
 }
 
+namespace {
+
+/// `scale * symbol + offset` from numbers that were computed with wraparound checks; throws kUnsupported on overflow.
+Dim checked_dim(Symbol symbol, int64_t scale, int64_t offset, bool overflow, const Dim& a, char op, int64_t b) {
+  if (overflow || scale != static_cast<int32_t>(scale)) {
+    throw Error(ErrorCode::kUnsupported, "the dimension {} {} {} is too large", a.to_string(), op, b);
+  }
+  return Dim::symbolic(symbol, static_cast<int32_t>(scale), offset);
+}
+
+}  // namespace
+
 Dim operator+(const Dim& a, const Dim& b) {
-  if (a.is_constant()) return Dim::symbolic(b.symbol_, b.scale_, a.offset_ + b.offset_);
-  if (b.is_constant()) return Dim::symbolic(a.symbol_, a.scale_, a.offset_ + b.offset_);
-  if (a.symbol_ != b.symbol_) {
+  if (!a.is_constant() && !b.is_constant() && a.symbol_ != b.symbol_) {
     throw Error(ErrorCode::kUnsupported, "dimensions {} and {} of different symbols cannot be added", a.to_string(),
                 b.to_string());
   }
-  return Dim::symbolic(a.symbol_, a.scale_ + b.scale_, a.offset_ + b.offset_);
+  int64_t offset = 0;
+  const bool overflow = __builtin_add_overflow(a.offset_, b.offset_, &offset);
+  return checked_dim(a.is_constant() ? b.symbol_ : a.symbol_, int64_t{a.scale_} + b.scale_, offset, overflow, a, '+',
+                     b.offset_);
 }
 
 Dim operator-(const Dim& a, const Dim& b) { return a + b * -1; }
 
 Dim operator*(const Dim& a, int64_t factor) {
-  return Dim::symbolic(a.symbol_, static_cast<int32_t>(a.scale_ * factor), a.offset_ * factor);
+  int64_t scale = 0;
+  int64_t offset = 0;
+  bool overflow = __builtin_mul_overflow(int64_t{a.scale_}, factor, &scale);
+  overflow = __builtin_mul_overflow(a.offset_, factor, &offset) || overflow;
+  return checked_dim(a.symbol_, scale, offset, overflow, a, '*', factor);
 }
 
 }  // namespace reprise

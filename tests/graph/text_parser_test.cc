@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include "base/error.h"
 #include "graph/hash.h"
 #include "graph/random_graph.h"
@@ -77,6 +81,23 @@ TEST_F(TextParserTest, ReadsOperatorsOfTheCatalogue) {
       "  return %y\n"
       "}\n";
   EXPECT_EQ(to_text(parse(text, ops::make_catalogue())), text);
+}
+
+TEST_F(TextParserTest, ReadsTheSeedsOfTheFuzzTarget) {
+  const ops::Registry catalogue = ops::make_catalogue();
+  size_t seeds = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/fuzz/graph_text")) {
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string printed = to_text(parse(text, catalogue));
+    EXPECT_EQ(to_text(parse(printed, catalogue)), printed);
+    if (entry.path().filename() == "layer") {
+      EXPECT_EQ(printed, text);
+    }
+    ++seeds;
+  }
+  EXPECT_GE(seeds, 3u);
 }
 
 TEST_F(TextParserTest, DefaultsBlanksAndCommentsMayBeLeftToTheReader) {

@@ -19,6 +19,16 @@ TEST(Dim, AddsAndScalesSymbols) {
   EXPECT_EQ((tokens * 3 + 1).at(values), 22);
 }
 
+TEST(Dim, RefusesNumbersThatDoNotFit) {
+  const Dim tokens = Dim::symbolic(Symbol::kTokens);
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  EXPECT_THROW(tokens * (int64_t{1} << 31), Error);
+  EXPECT_THROW(tokens * (int64_t{1} << 16) * (int64_t{1} << 16), Error);
+  EXPECT_THROW(Dim(kLargest) + 1, Error);
+  EXPECT_THROW(Dim(kLargest) * 2, Error);
+  EXPECT_EQ((tokens + kLargest).offset(), kLargest);
+}
+
 TEST(Dim, ReadingASymbolicValueBreaksTheGraph) {
   try {
     static_cast<void>(Dim::symbolic(Symbol::kSequences).value());
