@@ -133,19 +133,16 @@ void GraphProgram::run_segment(const Segment& segment, SegmentRunner& runner, st
 
 bool GraphProgram::advance(const void* replayer, SegmentRunner& runner, std::exception_ptr& error) {
   if (replayer_ == nullptr) start(replayer);
-  bool moved = true;
-  bool ended = false;
-  while (moved && !ended) {
-    moved = false;
-    ended = true;
-    for (LanePlan& plan : plans_) {
-      while (plan.next < plan.segments.size() && is_ready(plan.segments[plan.next])) {
-        run_segment(plan.segments[plan.next++], runner, error);
-        moved = true;
-      }
-      ended = ended && plan.next == plan.segments.size();
-    }
+  const auto ready = [this](const LanePlan& plan) {
+    return plan.next < plan.segments.size() && is_ready(plan.segments[plan.next]);
+  };
+  // After each segment the most urgent lane is asked again: the segment may have released it.
+  for (auto plan = std::find_if(plans_.begin(), plans_.end(), ready); plan != plans_.end();
+       plan = std::find_if(plans_.begin(), plans_.end(), ready)) {
+    run_segment(plan->segments[plan->next++], runner, error);
   }
+  const bool ended =
+      std::all_of(plans_.begin(), plans_.end(), [](const LanePlan& plan) { return plan.next == plan.segments.size(); });
   if (ended) replayer_ = nullptr;
   return ended;
 }

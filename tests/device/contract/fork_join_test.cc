@@ -1,4 +1,6 @@
 // Several streams in one capture, and events across its border.
+#include <atomic>
+
 #include "device/contract/contract.h"
 
 namespace reprise::device::contract {
@@ -396,17 +398,19 @@ TEST_P(DeviceContract, AnotherThreadReleasesAWaitingGraph) {
   stream->wait(*event);
   add(*stream, *data, 1);
   const auto graph = stream->end_capture();
+  std::atomic<int> finished = 0;
   std::thread releaser([&] {
     const auto other = device_->create_stream();
     for (int i = 0; i < 20; ++i) {
+      while (finished < i) std::this_thread::yield();  // else two records may become one
       other->record(*event);
       other->synchronize();
-      while (read(*data)[0] <= i) std::this_thread::yield();
     }
   });
   for (int i = 0; i < 20; ++i) {
     graph->replay(*stream);
     stream->synchronize();
+    ++finished;
   }
   releaser.join();
   expect_all(*data, 20);
