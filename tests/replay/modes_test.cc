@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "replay/step_harness.h"
+#include "harness/step_harness.h"
 
 namespace reprise::replay {
 namespace {

@@ -1,4 +1,4 @@
-#include "replay/step_harness.h"
+#include "harness/step_harness.h"
 
 #include <algorithm>
 
