@@ -38,12 +38,13 @@ class EagerDispatcherTest : public ::testing::Test {
     return Error(ErrorCode::kInternal, "nothing was thrown");
   }
 
+  // Outlives the stream, whose last work runs when it ends.
+  Tensor x_ = float_tensor(kF32, {2, 3}, {1, 2, 3, 4, 5, 6});
   Registry registry_ = make_catalogue();
   std::unique_ptr<device::Device> device_ = device::cpu::create_cpu_device({.threads = 2});
   std::unique_ptr<device::Stream> stream_ = device_->create_stream();
   EagerDispatcher dispatcher_{registry_, *device_, *stream_};
   ForwardContext context_{dispatcher_};
-  Tensor x_ = float_tensor(kF32, {2, 3}, {1, 2, 3, 4, 5, 6});
 };
 
 TEST_F(EagerDispatcherTest, RunsOperatorsInTheOrderOfTheStream) {
