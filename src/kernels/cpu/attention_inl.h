@@ -34,6 +34,14 @@ constexpr float kMinusInfinity = -__builtin_inff();
 /// Rows (query row, head) that pass over keys together.
 constexpr int kAttentionRows = kRegisterBudget >= 24 ? 4 : 2;
 
+/// Rows lie a page stride apart, which hardware does not foresee: they are asked for so many rows ahead.
+constexpr int kPrefetchRows = 8;
+/// And so many where several heads are read together, into the second-level cache: they would fill the first.
+constexpr int kMergedPrefetchRows = 16;
+/// KV heads of a decode step that are read together, and the most query heads on each of them.
+constexpr int64_t kMergedHeads = 8;
+constexpr int kMergedRows = 4;
+
 /// Maximum, sum and weighted values of a row and head over some keys; `values` holds padded_head_dim() floats.
 struct PartialView {
   float* values;
@@ -66,6 +74,11 @@ REPRISE_INLINE void copy_partial(PartialView to, PartialView from, int64_t padde
   *to.sum = *from.sum;
 }
 
+REPRISE_INLINE void fill_with_nan(PartialView view, int64_t padded) {
+  for (int64_t i = 0; i < padded; i += 16) store(view.values + i, set(__builtin_nanf("")));
+  *view.maximum = *view.sum = __builtin_nanf("");
+}
+
 /// Where the keys and values of one block lie.
 template <typename C>
 struct BlockRows {
@@ -95,42 +108,62 @@ bool find_rows(const AttentionArguments& a, int64_t sequence, int64_t block, int
   return true;
 }
 
-/// Asks for a row before it is needed: rows lie a page stride apart, which hardware does not foresee.
-template <typename C>
+/// Asks for a row before it is needed; kLocality 3: into the first-level cache, 2: into the second.
+template <int kLocality, typename C>
 REPRISE_INLINE void prefetch_row(const C* row, int64_t head_dim) {
   const char* bytes = reinterpret_cast<const char*>(row);
-  for (int64_t i = 0; i < head_dim * static_cast<int64_t>(sizeof(C)); i += 64) __builtin_prefetch(bytes + i);
+  for (int64_t i = 0; i < head_dim * static_cast<int64_t>(sizeof(C)); i += 64)
+    __builtin_prefetch(bytes + i, 0, kLocality);
+}
+
+/// products[r][j] = query[r] times the key, lane by lane: what reduce_add_rows() makes scores of.
+template <int kRows, typename C>
+REPRISE_INLINE void multiply_key(const float* query, int64_t head_dim, const C* key, int64_t j,
+                                 V (&products)[kRows][16]) {
+  const int64_t padded = padded_head_dim(head_dim);
+  V sums[kRows];
+  for (int r = 0; r < kRows; ++r) sums[r] = zero();
+  int64_t i = 0;
+  for (; i + 16 <= head_dim; i += 16) {
+    const V k = load(key + i);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sums[r] = fma(load(query + r * padded + i), k, sums[r]);
+  }
+  if (i < head_dim) {
+    const V k = load_first(key + i, head_dim - i);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sums[r] = fma(load(query + r * padded + i), k, sums[r]);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) products[r][j] = sums[r];
+}
+
+/// Products of keys that are not there.
+template <int kRows>
+REPRISE_INLINE void clear_products(int64_t first, V (&products)[kRows][16]) {
+  for (int64_t j = first; j < 16; ++j) {
+    for (int r = 0; r < kRows; ++r) products[r][j] = zero();
+  }
+}
+
+/// Scores of 16 keys of a row, minus infinity from `limit` on.
+REPRISE_INLINE void store_scores(const V (&products)[16], V scale, int64_t limit, float* scores) {
+  store(scores, keep_first(reduce_add_rows(products) * scale, limit, kMinusInfinity));
 }
 
 /// scores[r][key] = dot(query[r], key) * scale, minus infinity from limits[r] on; up to the next multiple of 16 keys.
 template <int kRows, typename C>
-REPRISE_INLINE void score_keys(const AttentionArguments& a, const float* query, int64_t padded, const C* const* keys,
-                               const C* const* values, const int64_t* limits, int64_t count,
-                               float (*scores)[kAttentionBlock]) {
-  const V scale = set(a.scale);
+REPRISE_INLINE void score_keys(const AttentionArguments& a, const float* query, const C* const* keys,
+                               const int64_t* limits, int64_t count, float (*scores)[kAttentionBlock]) {
   for (int64_t group = 0; group < count; group += 16) {
     V products[kRows][16];
-    for (int64_t j = 0; j < 16; ++j) {
-      if (group + j >= count) {
-        for (int r = 0; r < kRows; ++r) products[r][j] = zero();
-        continue;
-      }
-      if (group + j + 16 < count) prefetch_row(keys[group + j + 16], a.head_dim);
-      prefetch_row(values[group + j], a.head_dim);
-      const C* key = keys[group + j];
-      V sums[kRows];
-      for (int r = 0; r < kRows; ++r) sums[r] = zero();
-      for (int64_t i = 0; i < padded; i += 16) {
-        const V k = load_up_to(key + i, a.head_dim - i);
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) sums[r] = fma(load(query + r * padded + i), k, sums[r]);
-      }
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) products[r][j] = sums[r];
+    const int64_t present = smaller(16, count - group);
+    for (int64_t j = 0; j < present; ++j) {
+      if (group + j + kPrefetchRows < count) prefetch_row<3>(keys[group + j + kPrefetchRows], a.head_dim);
+      multiply_key<kRows>(query, a.head_dim, keys[group + j], j, products);
     }
-    for (int r = 0; r < kRows; ++r) {
-      store(scores[r] + group, keep_first(reduce_add_rows(products[r]) * scale, limits[r] - group, kMinusInfinity));
-    }
+    clear_products<kRows>(present, products);
+    for (int r = 0; r < kRows; ++r) store_scores(products[r], set(a.scale), limits[r] - group, scores[r] + group);
   }
 }
 
@@ -155,6 +188,7 @@ REPRISE_INLINE void add_values(const C* const* values, int64_t offset, int64_t l
                                const float (*weights)[kAttentionBlock], int64_t first, int64_t last,
                                V (&acc)[kRows][kVectors]) {
   for (int64_t key = first; key < last; ++key) {
+    if (key + kPrefetchRows < last) prefetch_row<3>(values[key + kPrefetchRows] + offset, 16 * kVectors);
     V weight[kRows];
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) weight[r] = set(weights[r][key]);
@@ -197,11 +231,10 @@ __attribute__((noinline)) void attend_rows(const AttentionArguments& a, const fl
   constexpr int kVectors = 8 * kRows <= kRegisterBudget   ? 8
                            : 4 * kRows <= kRegisterBudget ? 4
                                                           : kRegisterBudget / kRows;
-  const int64_t padded = padded_head_dim(a.head_dim);
   int64_t count = limits[0];
   for (int r = 1; r < kRows; ++r) count = larger(count, limits[r]);
   alignas(64) float scores[kRows][kAttentionBlock];
-  score_keys<kRows>(a, query, padded, rows.keys, rows.values, limits, count, scores);
+  score_keys<kRows>(a, query, rows.keys, limits, count, scores);
   for (int r = 0; r < kRows; ++r) weigh_keys(scores[r], count, out[r]);
   int64_t offset = 0;
   for (; offset + 16 * kVectors <= a.head_dim; offset += 16 * kVectors) {
@@ -262,16 +295,106 @@ void attend_block(const AttentionArguments& a, int64_t sequence, const Attention
     if (found) {
       attend(a, query, rows, pending, limits, results);
     } else {
-      for (int64_t r = 0; r < pending; ++r) {
-        for (int64_t d = 0; d < padded; d += 16) store(results[r].values + d, set(__builtin_nanf("")));
-        *results[r].maximum = *results[r].sum = __builtin_nanf("");
-      }
+      for (int64_t r = 0; r < pending; ++r) fill_with_nan(results[r], padded);
     }
     if (!direct) {
       for (int64_t r = 0; r < pending; ++r) fold(slots[r], results[r], padded);
     }
     pending = 0;
   }
+}
+
+/// values[0 .. kVectors) of kRows rows += their weights times the values of the keys [first, last).
+template <int kRows, int kVectors, typename C>
+REPRISE_INLINE void add_to_slots(const C* const* values, int64_t offset, int64_t column, int64_t left,
+                                 const float (*weights)[kAttentionBlock], int64_t first, int64_t last,
+                                 const PartialView* out) {
+  V acc[kRows][kVectors];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = first == 0 ? zero() : load(out[r].values + column + 16 * v);
+  }
+  add_values<kRows, kVectors>(values, offset + column, left, weights, first, last, acc);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(out[r].values + column + 16 * v, acc[r][v]);
+  }
+}
+
+/// One query row over one block for several kv heads at once. Their keys lie side by side in memory, so that this reads
+/// the cache in its order, as one head alone cannot. The arithmetic is that of attend_rows(). `out` and `query` hold
+/// kRows rows for each kv head.
+template <int kRows, typename C>
+__attribute__((noinline)) void attend_heads(const AttentionArguments& a, const float* query, const BlockRows<C>& rows,
+                                            int64_t kv_heads, int64_t count, const PartialView* out) {
+  constexpr int kVectors = 8 * kRows <= kRegisterBudget ? 8 : 4 * kRows <= kRegisterBudget ? 4 : 1;
+  const int64_t query_stride = kRows * padded_head_dim(a.head_dim);
+  alignas(64) float scores[kMergedHeads][kRows][kAttentionBlock];
+  for (int64_t group = 0; group < count; group += 16) {
+    V products[kMergedHeads][kRows][16];
+    const int64_t present = smaller(16, count - group);
+    for (int64_t j = 0; j < present; ++j) {
+      for (int64_t h = 0; h < kv_heads; ++h) {
+        if (group + j + kMergedPrefetchRows < count)
+          prefetch_row<2>(rows.keys[group + j + kMergedPrefetchRows] + h * a.head_dim, a.head_dim);
+        multiply_key<kRows>(query + h * query_stride, a.head_dim, rows.keys[group + j] + h * a.head_dim, j,
+                            products[h]);
+      }
+    }
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      clear_products<kRows>(present, products[h]);
+      for (int r = 0; r < kRows; ++r) store_scores(products[h][r], set(a.scale), count - group, scores[h][r] + group);
+    }
+  }
+  for (int64_t h = 0; h < kv_heads; ++h) {
+    for (int r = 0; r < kRows; ++r) weigh_keys(scores[h][r], count, out[h * kRows + r]);
+  }
+  // Few keys at a time, so that all heads of a key are read before the stream goes on.
+  constexpr int64_t kKeys = 4;
+  for (int64_t key = 0; key < count; key += kKeys) {
+    const int64_t end = smaller(key + kKeys, count);
+    for (int64_t h = 0; h < kv_heads; ++h) {
+      const PartialView* views = out + h * kRows;
+      const int64_t offset = h * a.head_dim;
+      for (int64_t i = key + kMergedPrefetchRows; i < smaller(end + kMergedPrefetchRows, count); ++i)
+        prefetch_row<2>(rows.values[i] + offset, a.head_dim);
+      int64_t column = 0;
+      for (; column + 16 * kVectors <= a.head_dim; column += 16 * kVectors) {
+        add_to_slots<kRows, kVectors>(rows.values, offset, column, a.head_dim - column, scores[h], key, end, views);
+      }
+      for (; column < a.head_dim; column += 16) {
+        add_to_slots<kRows, 1>(rows.values, offset, column, a.head_dim - column, scores[h], key, end, views);
+      }
+    }
+  }
+}
+
+/// The only query row of a sequence over one block, for the kv heads [first_head, last_head).
+template <typename Q, typename C>
+void attend_block_of_row(const AttentionArguments& a, int64_t sequence, const AttentionItem& item, int64_t first_head,
+                         int64_t last_head, int64_t block) {
+  const int64_t padded = padded_head_dim(a.head_dim);
+  const int64_t group = a.query_heads / a.kv_heads;
+  const int64_t count = smaller(kAttentionBlock, item.kv_length - block * kAttentionBlock);
+  BlockRows<C> rows;
+  const bool found = find_rows(a, sequence, block, first_head, count, rows);
+  alignas(64) float query[kMergedHeads * kMergedRows * kMaxAttentionHeadDim];
+  PartialView out[kMergedHeads * kMergedRows];
+  const int64_t row_count = (last_head - first_head) * group;
+  for (int64_t i = 0; i < row_count; ++i) {
+    const int64_t head = first_head * group + i;
+    const Q* from = static_cast<const Q*>(a.query) + item.query_start * a.query_row_stride + head * a.head_dim;
+    for (int64_t d = 0; d < padded; d += 16) store(query + i * padded + d, load_up_to(from + d, a.head_dim - d));
+    out[i] = slot_view(a.workspace, item.first_slot + head * item.row_slots + block, padded);
+    if (!found) fill_with_nan(out[i], padded);
+  }
+  if (!found) return;
+  if (group == 1) attend_heads<1>(a, query, rows, last_head - first_head, count, out);
+  if (group == 2) attend_heads<2>(a, query, rows, last_head - first_head, count, out);
+  if (group == 3) attend_heads<3>(a, query, rows, last_head - first_head, count, out);
+  if (group == 4) attend_heads<4>(a, query, rows, last_head - first_head, count, out);
 }
 
 /// The item whose range of tiles (or of query rows) holds a number.
@@ -297,11 +420,17 @@ void attention_partial(const void* arguments, int64_t first, int64_t last) {
   const AttentionItem* items = reinterpret_cast<const AttentionItem*>(tail + 2);
   if (first >= last) return;
   int64_t sequence = find_item(items, tail[0], &AttentionItem::first_tile, first);
-  for (int64_t tile = first; tile < last; ++tile) {
+  for (int64_t tile = first, done = 1; tile < last; tile += done) {
+    done = 1;
     while (tile >= items[sequence + 1].first_tile) ++sequence;
     const AttentionItem& item = items[sequence];
     const int64_t kv_head = (tile - item.first_tile) % a.kv_heads;
     const int64_t index = (tile - item.first_tile) / a.kv_heads;
+    if (item.query_length == 1 && a.query_heads <= kMergedRows * a.kv_heads) {
+      done = smaller(smaller(a.kv_heads - kv_head, kMergedHeads), last - tile);
+      attend_block_of_row<Q, C>(a, sequence, item, kv_head, kv_head + done, index);
+      continue;
+    }
     if (item.query_length <= kAttentionSplitRows) {
       attend_block<Q, C>(a, sequence, item, 0, item.query_length, kv_head, index, true);
       continue;

@@ -267,6 +267,19 @@ TEST_P(AttentionTest, GivesTheSameBitsHoweverASequenceIsCutPagedAndBatched) {
   }
 }
 
+TEST_P(AttentionTest, GivesTheSameBitsInDecodeAndPrefillForEveryNumberOfHeadsOnAKvHead) {
+  const int32_t length = 273;
+  for (const Heads& heads : {Heads{3, 3, 128}, {20, 10, 64}, {6, 2, 144}, {8, 2, 128}, {10, 2, 32}}) {
+    Batch whole({{length, length, 31}}, heads, {Element::kBf16, Element::kBf16}, 16);
+    whole.run(GetParam());
+    for (int32_t keys : {5, 256, 273}) {
+      Batch decode({{1, keys, 31}}, heads, {Element::kBf16, Element::kBf16}, 16);
+      decode.run(GetParam());
+      EXPECT_EQ(decode.row(0, 0), whole.row(0, keys - 1)) << heads.query << "/" << heads.kv << ", " << keys << " keys";
+    }
+  }
+}
+
 TEST_P(AttentionTest, ZeroesPaddingAndReadsNothingForIt) {
   const Heads heads{4, 2, 32};
   Batch batch({{1, 0, 1}, {1, 20, 2}, {0, 0, 3}, {2, 0, 4}, {0, 30, 5}, {12, 12, 6}, {20, 0, 7}}, heads,
