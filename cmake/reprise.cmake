@@ -75,10 +75,8 @@ function(reprise_test name)
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${name}_test PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
-    if(REPRISE_SANITIZE)
-      # Instrumented assertions are slow to optimise (half of the compile time) and no work of their own.
-      target_compile_options(${name}_test PRIVATE -Og)
-    endif()
+    # Assertions are slow to optimise (half of the compile time) and no work of their own.
+    target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${REPRISE_SANITIZE}>,-Og,-O1>)
     add_test(NAME ${name}_test
              COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
     set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)

@@ -8,11 +8,11 @@
 namespace reprise::ops {
 
 /// Row ids[t] of the table, as `dtype`. ids int32 [T], table [V, H] float32 or bfloat16, result [T, H]. An id outside
-/// of the table gives zeros.
+/// of the table gives NaN, which nobody takes for a result.
 Tensor embedding(ForwardContext& context, const Tensor& ids, const Tensor& table, DType dtype,
                  std::source_location where = std::source_location::current());
 
-/// Rows rows[b] of x. x [T, H] float32 or bfloat16, rows int32 [B], result [B, H]. A row outside of x gives zeros.
+/// Rows rows[b] of x. x [T, H] float32 or bfloat16, rows int32 [B], result [B, H]. A row outside of x gives NaN.
 Tensor gather_rows(ForwardContext& context, const Tensor& x, const Tensor& rows,
                    std::source_location where = std::source_location::current());
 

@@ -5,8 +5,8 @@
 namespace reprise::replay {
 namespace {
 
-/// No page has this number: a kernel that reads it is caught at once.
-constexpr int32_t kPoisonPage = 0x7FFFFFFF;
+/// No page, row or table has this number: an embedding of it is NaN, a page table's entry a fault.
+constexpr int32_t kPoison = 0x7FFFFFFF;
 
 Tensor view(const std::shared_ptr<Storage>& storage, const Shape& shape) {
   return Tensor(TensorMeta(DType::kI32, shape), storage);
@@ -47,8 +47,9 @@ void StaticInputs::write(device::Stream& stream, const StepBatch& batch, int32_t
     for (int32_t i = static_cast<int32_t>(values.size()); i < rows; ++i) target[i] = neutral(i);
   };
   const auto zero = [](int32_t) { return 0; };
+  const auto token = [this](int32_t) { return poison_ ? kPoison : 0; };
   const auto own_row = [](int32_t row) { return row; };
-  fill(token_ids_, batch.token_ids, tokens, zero);
+  fill(token_ids_, batch.token_ids, tokens, token);
   fill(positions_, batch.positions, tokens, zero);
   fill(slots_, batch.slots, tokens, own_row);
   int32_t last_row = -1;
@@ -81,7 +82,7 @@ void StaticInputs::write_tables(device::Stream& stream, const StepBatch& batch, 
       used = std::min(batch.max_pages, limits_.pages);
       std::copy_n(source, used, target);
     }
-    if (poison_) std::fill_n(target + used, limits_.pages - used, kPoisonPage);
+    if (poison_) std::fill_n(target + used, limits_.pages - used, kPoison);
     copy(stream, block_tables_, int64_t{row} * limits_.pages, poison_ ? limits_.pages : used);
   }
 }

@@ -25,7 +25,8 @@ struct StepLimits {
 /// the batch are neutral: token 0 at position 0, KV slot and state slot i for row i (scratch), lengths 0.
 class StaticInputs {
  public:
-  /// `poison`: unused table entries hold 0x7FFFFFFF instead of what was there before.
+  /// `poison`: unused table entries hold 0x7FFFFFFF instead of what was there before, and so do the tokens of padding
+  /// rows, whose embeddings are NaN then.
   StaticInputs(device::Device& device, const StepLimits& limits, bool poison);
 
   /// Queues the copies that bring a step to the device, padded to the given sizes. The host copies are in use until the

@@ -54,7 +54,9 @@ class StepHarness {
 
   GraphRunner& runner() { return *runner_; }
   device::Device& device() { return *device_; }
+  const ops::Registry& registry() const { return registry_; }
   const model::Model& model() const { return *model_; }
+  std::span<const Tensor> kv() const { return kv_; }
   /// Bytes of every KV page that belongs to a sequence, layer by layer, up to its length.
   std::vector<std::byte> kv_contents(int32_t sequence);
   /// Bytes of every page but the scratch pages.

@@ -28,7 +28,7 @@ void gather_rows(const void* arguments, int64_t first, int64_t last) {
     Y* y = static_cast<Y*>(a.y) + row * a.y_row_stride;
     const int64_t id = a.ids[row];
     if (id < 0 || id >= a.table_rows) {
-      memset(y, 0, static_cast<size_t>(a.columns) * sizeof(Y));
+      memset(y, 0xFF, static_cast<size_t>(a.columns) * sizeof(Y));
     } else {
       convert_row(static_cast<const X*>(a.table) + id * a.table_row_stride, y, a.columns);
     }
