@@ -212,6 +212,7 @@ void Graph::replace_uses(ValueId old_value, ValueId new_value) {
     throw Error(ErrorCode::kFailedPrecondition, "%{} cannot stand for %{}: {}", to.name, from.name, hazard);
   }
   for (const NodeId id : order_) {
+    if (id == to.producer) continue;
     std::replace(nodes_[id].inputs.begin(), nodes_[id].inputs.end(), old_value, new_value);
     std::replace(nodes_[id].lists.begin(), nodes_[id].lists.end(), old_value, new_value);
   }

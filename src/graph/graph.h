@@ -69,7 +69,8 @@ struct NodeArguments {
 
 /// The operators of one model method: values, and nodes in the order in which they run. Nodes that mutate an argument
 /// act at their place in that order. Copies share the parameters' memory and the operator definitions, which the
-/// registry must keep alive. Not safe for use by several threads while one changes it.
+/// registry must keep alive. References to nodes and values hold until the next node or value is added. Not safe for
+/// use by several threads while one changes it.
 class Graph {
  public:
   /// `name`: letters, digits, '_' and '.'; throws kInvalidArgument for others.
@@ -114,7 +115,8 @@ class Graph {
   /// Nodes that take a value (once each), in order. The graph's outputs are not among them: see is_output().
   std::vector<NodeId> users(ValueId value) const;
   bool is_output(ValueId value) const;
-  /// Lets every user of `old_value`, and the graph's outputs, take `new_value`. Metadata downstream stay as they are:
+  /// Lets every user of `old_value`, and the graph's outputs, take `new_value`; the node that makes `new_value` keeps
+  /// what it takes. Metadata downstream stay as they are:
   /// infer_again() where they may change. Throws kFailedPrecondition when memory effects forbid it (replace_hazard()).
   void replace_uses(ValueId old_value, ValueId new_value);
   /// Removes a node; throws kFailedPrecondition while one of its outputs is used.

@@ -171,6 +171,17 @@ TEST_F(GraphTest, ReplacesUsesAndErasesWhatIsUnused) {
   EXPECT_THROW(graph_.node(first), Error);
 }
 
+TEST_F(GraphTest, WhatMakesTheReplacementKeepsItsArguments) {
+  const NodeId sum = add(x_, x_);
+  const NodeId user = add(graph_.output_of(sum), x_);
+  const ValueId old_value = graph_.output_of(sum);
+  const NodeId wrapper = graph_.insert_before(user, op("pair_add"), {{old_value, old_value, kAbsent}, {}, {}, ""});
+  graph_.replace_uses(old_value, graph_.output_of(wrapper));
+  EXPECT_THAT(graph_.node(wrapper).inputs, ElementsAre(old_value, old_value, kAbsent));
+  EXPECT_THAT(graph_.node(user).inputs, ElementsAre(graph_.output_of(wrapper), x_, kAbsent));
+  verify(graph_);
+}
+
 TEST_F(GraphTest, ViewsShareTheRootOfWhatTheyLookAt) {
   const NodeId sum = add(x_, x_);
   const NodeId view = flatten(graph_.output_of(sum));
