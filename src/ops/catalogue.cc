@@ -5,6 +5,7 @@
 #include "ops/embedding.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
+#include "ops/measure.h"
 #include "ops/norm.h"
 #include "ops/registry.h"
 #include "ops/rope.h"
@@ -24,6 +25,7 @@ Registry make_catalogue() {
   register_kv_cache(registry);
   register_attention(registry);
   register_convolution(registry);
+  register_measure(registry);
   return registry;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/host_tensor.h"
+#include "ops/measure.h"
 
 namespace reprise::ops {
 namespace {
@@ -186,6 +187,16 @@ void add_linear_cases(std::vector<ConformanceCase>& cases) {
   }
 }
 
+void add_measure_cases(std::vector<ConformanceCase>& cases) {
+  std::mt19937 random(5);
+  for (const int64_t words : {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{1000}, kReadBlockWords, kReadBlockWords + 1,
+                              5 * kReadBlockWords - 3}) {
+    std::vector<int32_t> values(static_cast<size_t>(words));
+    for (int32_t& value : values) value = static_cast<int32_t>(random());
+    cases.push_back({.op = "read_all", .name = fmt::format("{} words", words), .inputs = {int_tensor(values)}});
+  }
+}
+
 std::vector<ConformanceCase> conformance_cases(const std::string& op) {
   std::vector<ConformanceCase> cases;
   std::mt19937 random(0);
@@ -194,6 +205,7 @@ std::vector<ConformanceCase> conformance_cases(const std::string& op) {
   add_row_cases(cases);
   add_linear_cases(cases);
   add_sequence_cases(cases);
+  add_measure_cases(cases);
   std::erase_if(cases, [&](const ConformanceCase& one) { return one.op != op; });
   return cases;
 }

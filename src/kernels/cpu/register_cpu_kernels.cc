@@ -14,6 +14,7 @@ void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_linear(registry, set);
   register_attention(registry, set);
   register_convolution(registry, set);
+  register_measure(registry, set);
 }
 
 }  // namespace reprise::kernels::cpu
