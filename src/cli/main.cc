@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   add_logits(program);
   add_tokenize(program);
   add_synth(program);
+  add_graph(program);
   add_eval(program);
   program.footer(
       "Exit codes: 0 success, 1 internal error, 2 bad argument or unsupported request, 3 missing, unreadable or "

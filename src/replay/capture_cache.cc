@@ -26,6 +26,16 @@ class Recorder final : public ops::UpdateRecorder {
   device::Device* gating_device_;
 };
 
+/// Ends something that has failed already; why is in the first error, so a second one is only logged.
+template <typename End>
+void discard(End end) {
+  try {
+    end();
+  } catch (const Error& error) {
+    log_debug("ending what failed: {}", error.what());
+  }
+}
+
 }  // namespace
 
 CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order) : device_(device), order_(order) {
@@ -47,12 +57,8 @@ CaptureCache::Entry& CaptureCache::capture(CaptureKey key, std::unique_ptr<compi
   try {
     entry->bound->run(*capture_stream_, lists, &recorder);
   } catch (...) {
-    // The half graph has to go before the stream can be used again; why it is incomplete is in the first error.
-    try {
-      capture_stream_->end_capture();
-    } catch (const Error& error) {
-      log_debug("ending the failed capture: {}", error.what());
-    }
+    // The half graph has to go before the stream can be used again.
+    discard([&] { capture_stream_->end_capture(); });
     throw;
   }
   entry->graph = capture_stream_->end_capture();
@@ -68,7 +74,13 @@ CaptureCache::Entry* CaptureCache::find(CaptureKey key) {
 void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
   const auto update = [&](device::Stream& update_stream, ops::UpdateRecord& record) {
     update_stream.begin_task_update(*record.group);
-    record.reissue(update_stream, lists);
+    try {
+      record.reissue(update_stream, lists);
+    } catch (...) {
+      // The update ends without effect, so that the stream can be used again.
+      discard([&] { update_stream.end_task_update(); });
+      throw;
+    }
     update_stream.end_task_update();
     ++updates_;
   };

@@ -163,6 +163,25 @@ TEST(PoisonMode, LetsRightKernelsPass) {
   EXPECT_EQ(poisoned.pages, harness.all_pages());
 }
 
+TEST(PoisonMode, B39FiveRowsInABucketOfEightDoNotDependOnWhatThePaddingHolds) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    std::vector<Rows> results;
+    for (const bool poison : {true, false}) {
+      StepHarness::Options options = options_for();
+      options.dtype = dtype;
+      options.poison = poison;
+      StepHarness harness(options);
+      for (int32_t i = 0; i < 8; ++i) harness.feed(i, std::vector<int32_t>(static_cast<size_t>(1 + i), 30 + i));
+      // Without poison the padding rows hold what eight real rows left there.
+      harness.decode({0, 1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7, 8});
+      results.push_back(harness.decode({0, 1, 2, 3, 4}, {9, 9, 9, 9, 9}));
+      EXPECT_TRUE(all_finite(results.back()));
+      EXPECT_EQ(harness.runner().last_reason(), StepReason::kReplayed);
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
 TEST(PoisonMode, CatchesAKernelThatReadsOneRowTooMany) {
   EXPECT_FALSE(all_finite(run(options_for(replace("rms_norm", launch_norm<kTooMany>))).logits));
   StepHarness::Options unpoisoned = options_for(replace("rms_norm", launch_norm<kTooMany>));

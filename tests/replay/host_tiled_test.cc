@@ -1,0 +1,214 @@
+// The mechanism of host-tiled operators is not attention's: a model of causal convolutions, whose launches depend on
+// the lengths of the sequences and whose state is kept once per sequence, is captured, updated and replayed as well.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/error.h"
+#include "device/cpu/cpu_device.h"
+#include "kernels/cpu/register_cpu_kernels.h"
+#include "ops/convolution.h"
+#include "ops/eager_dispatcher.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "replay/graph_runner.h"
+
+namespace reprise::replay {
+namespace {
+
+constexpr int32_t kVocabulary = 40;
+constexpr int64_t kChannels = 24;
+constexpr int64_t kWidth = 4;
+constexpr int32_t kScratch = 8;
+constexpr int32_t kSequences = 6;
+
+/// Two convolutions with a residual between embedding and head.
+class ConvolutionModel {
+ public:
+  ConvolutionModel(const ops::Registry& registry, device::Device& device) : device_(device) {
+    table_ = random({kVocabulary, kChannels});
+    ops::EagerDispatcher dispatcher(registry, device, device.default_stream());
+    ops::ForwardContext context(dispatcher);
+    head_.weight = ops::pack_linear_weight(context, random({kVocabulary, kChannels}));
+    device.synchronize();
+    for (int layer = 0; layer < 2; ++layer) {
+      weights_.push_back(random({kChannels, kWidth}));
+      biases_.push_back(random({kChannels}));
+      const TensorMeta state(DType::kF32, {kScratch + kSequences, kWidth - 1, kChannels});
+      states_.emplace_back(state, device.allocate(state.contiguous_bytes()));
+      device.fill(states_.back().data(), 0xFF, state.contiguous_bytes());
+    }
+  }
+
+  Tensor forward(ops::ForwardContext& context) const {
+    Tensor x = ops::embedding(context, context.token_ids, table_, DType::kF32);
+    for (size_t layer = 0; layer < 2; ++layer) {
+      x = ops::add(context, x, ops::causal_conv1d(context, x, weights_[layer], biases_[layer], states_[layer]));
+    }
+    if (context.logit_rows.defined()) x = ops::gather_rows(context, x, context.logit_rows);
+    return ops::linear(context, x, head_, DType::kF32);
+  }
+
+  std::vector<float> state(size_t layer) const {
+    std::vector<float> values(static_cast<size_t>(states_[layer].shape().elements()));
+    device_.copy(values.data(), states_[layer].data(), values.size() * sizeof(float), device::CopyKind::kDeviceToHost);
+    // Scratch is nobody's.
+    values.erase(values.begin(), values.begin() + kScratch * (kWidth - 1) * kChannels);
+    return values;
+  }
+
+ private:
+  Tensor random(const Shape& shape) {
+    const TensorMeta meta(DType::kF32, shape);
+    std::vector<float> values(static_cast<size_t>(shape.elements()));
+    for (float& value : values) value = static_cast<float>(random_() % 2001) / 1000.0f - 1.0f;
+    Tensor tensor(meta, device_.allocate(meta.contiguous_bytes()));
+    device_.copy(tensor.data(), values.data(), meta.contiguous_bytes(), device::CopyKind::kHostToDevice);
+    return tensor;
+  }
+
+  device::Device& device_;
+  std::mt19937 random_{17};
+  Tensor table_;
+  std::vector<Tensor> weights_, biases_, states_;
+  ops::LinearWeights head_;
+};
+
+struct Outcome {
+  std::vector<std::vector<float>> logits;
+  std::vector<float> states;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+/// Prefills six sequences of lengths 1 to 11 in chunks, then decodes batches of 1 to 6 of them.
+Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  const auto device = device::cpu::create_cpu_device({.threads = threads});
+  const ConvolutionModel model(registry, *device);
+  RunnerOptions options;
+  options.mode = mode;
+  options.buckets.sizes = {1, 2, 4, 8};
+  options.buckets.max_running = kScratch;
+  options.scratch_slots = kScratch;
+  options.sequence_state = true;
+  options.poison = true;
+  options.update_order = order;
+  GraphRunner runner(
+      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
+      options);
+  Outcome outcome;
+  std::vector<int32_t> lengths(kSequences, 0);
+  const auto step = [&](const std::vector<std::pair<int32_t, int32_t>>& rows) {
+    StepBatch batch;
+    batch.max_pages = 1;
+    for (const auto& [sequence, tokens] : rows) {
+      int32_t& length = lengths[static_cast<size_t>(sequence)];
+      for (int32_t i = 0; i < tokens; ++i) {
+        batch.token_ids.push_back((sequence * 7 + length * 3) % kVocabulary);
+        batch.positions.push_back(length++);
+        batch.slots.push_back(0);
+      }
+      batch.query_lengths.push_back(tokens);
+      batch.kv_lengths.push_back(length);
+      batch.sequence_slots.push_back(kScratch + sequence);
+      batch.block_tables.push_back(0);
+    }
+    const LogitsView logits = runner.run(batch);
+    for (int32_t row = 0; row < logits.rows; ++row)
+      outcome.logits.emplace_back(logits.row(row).begin(), logits.row(row).end());
+  };
+  for (int32_t sequence = 0; sequence < kSequences; ++sequence) {
+    const int32_t total = 1 + 2 * sequence;
+    for (int32_t done = 0; done < total; done += chunk) step({{sequence, std::min(chunk, total - done)}});
+    outcome.logits.erase(outcome.logits.begin() + sequence, outcome.logits.end() - 1);
+  }
+  for (int32_t rows = 1; rows <= kSequences; ++rows) {
+    std::vector<std::pair<int32_t, int32_t>> batch;
+    for (int32_t i = 0; i < rows; ++i) batch.emplace_back(kSequences - 1 - i, 1);
+    step(batch);
+  }
+  outcome.states = model.state(0);
+  for (const float value : model.state(1)) outcome.states.push_back(value);
+  if (mode == Mode::kFull) {
+    const StepCounters& counters = runner.counters();
+    EXPECT_GT(counters.steps(StepKind::kDecode, StepReason::kReplayed), 0);
+    EXPECT_EQ(counters.steps(StepKind::kDecode), counters.steps(StepKind::kDecode, StepReason::kReplayed));
+    EXPECT_EQ(device->counters().task_updates, 2 * counters.steps(StepKind::kDecode)) << "once for each convolution";
+  }
+  return outcome;
+}
+
+}  // namespace
+
+TEST(HostTiled, AConvolutionIsCapturedUpdatedAndReplayedLikeAttention) {
+  const auto order = device::UpdateOrder::kUpdateThenReplay;
+  const Outcome eager = run(Mode::kEager, 1, order, 100);
+  for (const std::vector<float>& row : eager.logits) {
+    for (const float value : row) ASSERT_TRUE(std::isfinite(value));
+  }
+  for (const int threads : {1, 2, 5}) {
+    for (const int32_t chunk : {1, 2, 3, 100}) {
+      EXPECT_EQ(run(Mode::kFull, threads, order, chunk), eager) << threads << " threads, chunks of " << chunk;
+    }
+  }
+  EXPECT_EQ(run(Mode::kFull, 2, device::UpdateOrder::kReplayThenUpdate, 100), eager);
+  EXPECT_EQ(run(Mode::kForceEager, 2, order, 100), eager);
+}
+
+namespace {
+
+ops::OpKernel honest_convolution;
+int32_t extra_launches = 0;
+void launch_more_often_later(const ops::OpCall& call) {
+  honest_convolution.run(call);
+  if (call.stream->capture_info().status != device::CaptureStatus::kActive && extra_launches > 0) {
+    honest_convolution.run(call);
+  }
+}
+
+}  // namespace
+
+TEST(HostTiled, AnotherNumberOfLaunchesThanAtCaptureIsAnErrorAndTheRunnerGoesOn) {
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  ops::OpDef& convolution = registry.get("causal_conv1d");
+  honest_convolution = *convolution.kernel("cpu");
+  ops::OpKernel kernel = honest_convolution;
+  kernel.run = launch_more_often_later;
+  convolution.set_kernel("cpu", kernel);
+  const auto device = device::cpu::create_cpu_device({.threads = 1});
+  const ConvolutionModel model(registry, *device);
+  RunnerOptions options;
+  options.buckets.sizes = {1};
+  options.scratch_slots = kScratch;
+  options.sequence_state = true;
+  GraphRunner runner(
+      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
+      options);
+  StepBatch batch;
+  batch.token_ids = {3};
+  batch.positions = {0};
+  batch.slots = {0};
+  batch.query_lengths = {1};
+  batch.kv_lengths = {1};
+  batch.sequence_slots = {kScratch};
+  batch.block_tables = {0};
+  batch.max_pages = 1;
+  const LogitsView first = runner.run(batch);
+  const std::vector<float> expected(first.row(0).begin(), first.row(0).end());
+  extra_launches = 1;
+  try {
+    runner.run(batch);
+    ADD_FAILURE() << "an update with more launches was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kTaskUpdateMismatch) << error.what();
+  }
+  extra_launches = 0;
+  const LogitsView again = runner.run(batch);
+  EXPECT_EQ(std::vector<float>(again.row(0).begin(), again.row(0).end()), expected);
+}
+
+}  // namespace reprise::replay
