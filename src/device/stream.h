@@ -72,12 +72,14 @@ class Stream {
   virtual std::unique_ptr<CapturedGraph> end_capture() = 0;
   virtual CaptureInfo capture_info() = 0;
 
-  /// Marks the launches up to end_task_group() as re-issuable. kStreamNotCapturing outside capture.
+  /// Marks the launches up to end_task_group() as re-issuable. kStreamNotCapturing outside capture; kTaskGroupState
+  /// when begin and end do not pair up. Anything but a launch on this stream inside: kTaskGroupOperation, once by the
+  /// call and once more by the end; the group is lost, the capture goes on.
   virtual void begin_task_group() = 0;
   virtual TaskGroup* end_task_group() = 0;
   /// Between these, launches on this (not capturing) stream replace the group's launches one by one; the exchange
-  /// itself happens in stream order. Another number or kind of launches: kTaskUpdateMismatch, and the group stays as it
-  /// was.
+  /// itself happens in stream order. Another number or kind of launches: kTaskUpdateMismatch, anything but a launch:
+  /// kTaskGroupOperation, by the call and once more by the end, and the group stays as it was.
   virtual void begin_task_update(TaskGroup& group) = 0;
   virtual void end_task_update() = 0;
 

@@ -85,6 +85,29 @@ TEST(CpuMemory, StorageMayOutliveTheDevice) {
   std::memset(storage->data(), 1, 1000);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+TEST(CpuMemoryDeathTest, AddressSanitizerSeesReplaysOnReleasedMemoryAndOverruns) {
+  const auto device = create_cpu_device({.threads = 1, .discrete = false});
+  const auto stream = device->create_stream();
+  auto storage = device->allocate(100);
+  stream->begin_capture(CaptureMode::kThreadLocal);
+  stream->fill_async(storage->data(), 0, 100);
+  const auto graph = stream->end_capture();
+  stream->begin_capture(CaptureMode::kThreadLocal);
+  stream->fill_async(storage->data(), 0, 101);
+  const auto overrun = stream->end_capture();
+  graph->replay(*stream);
+  stream->synchronize();
+  const auto run = [&](CapturedGraph& captured) {
+    captured.replay(*stream);
+    stream->synchronize();
+  };
+  EXPECT_DEATH(run(*overrun), "use-after-poison");
+  storage.reset();
+  EXPECT_DEATH(run(*graph), "use-after-poison");
+}
+#endif
+
 // ---- discrete memory
 
 /// Whether reading (and writing) the byte ends a process. Without the sanitizers' own handlers, which would report it.
