@@ -1,0 +1,263 @@
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+
+#include "base/error.h"
+#include "device/cpu/cpu_device.h"
+#include "engine/allocation_counter.h"
+#include "kernels/cpu/register_cpu_kernels.h"
+#include "model/factory.h"
+#include "text/tokenizer.h"
+
+namespace reprise::engine {
+namespace {
+
+using replay::Mode;
+using replay::StepKind;
+using replay::StepReason;
+using testing::HasSubstr;
+
+// The bundled model on the CPU, loaded once for each number of threads.
+struct Machine {
+  explicit Machine(int threads) : registry(ops::make_catalogue()) {
+    kernels::cpu::register_cpu_kernels(registry);
+    device = device::cpu::create_cpu_device({.threads = threads});
+    model = model::load_model(REPRISE_SOURCE_DIR "/models/mini", registry, *device);
+  }
+  ops::Registry registry;
+  std::unique_ptr<device::Device> device;
+  std::shared_ptr<const model::Model> model;
+};
+
+Machine& machine(int threads = 1) {
+  static std::map<int, std::unique_ptr<Machine>> machines;
+  std::unique_ptr<Machine>& found = machines[threads];
+  if (found == nullptr) found = std::make_unique<Machine>(threads);
+  return *found;
+}
+
+const text::Tokenizer& tokenizer() {
+  static const text::Tokenizer loaded = text::load_tokenizer(REPRISE_SOURCE_DIR "/models/mini");
+  return loaded;
+}
+
+EngineOptions small_options(Mode mode) {
+  EngineOptions options;
+  options.mode = mode;
+  options.buckets.sizes = {1, 2, 4, 8};
+  options.max_running = 9;
+  options.max_context = 128;
+  options.kv_tokens = 9 * 128;
+  options.poison = true;
+  return options;
+}
+
+std::unique_ptr<Engine> make_engine(const EngineOptions& options, int threads = 1) {
+  Machine& used = machine(threads);
+  return Engine::create(*used.device, used.registry, used.model, tokenizer(), options);
+}
+
+std::vector<int32_t> prompt_of(int32_t index) {
+  return tokenizer().encode(std::string(static_cast<size_t>(1 + index), '#') + " Tom has 4 apples and buys 3 more.");
+}
+
+// Requests of different lengths, every second one sampled.
+Request request_of(int32_t index, int32_t max_new_tokens) {
+  Request request;
+  request.prompt = prompt_of(index);
+  request.sampling.max_new_tokens = max_new_tokens;
+  request.sampling.ignore_eos = true;
+  request.sampling.temperature = index % 2 == 0 ? 0 : 1;
+  request.sampling.seed = static_cast<uint64_t>(index);
+  return request;
+}
+
+struct Trace {
+  std::vector<std::vector<int32_t>> tokens;
+  std::vector<uint64_t> pages;
+  friend bool operator==(const Trace&, const Trace&) = default;
+};
+
+// Tokens of `batch` requests after some turns, and every page of the KV cache but scratch, while all still run.
+Trace trace(Engine& engine, int32_t batch) {
+  Trace result;
+  result.tokens.resize(static_cast<size_t>(batch));
+  std::vector<RequestId> ids;
+  for (int32_t i = 0; i < batch; ++i) {
+    Request request = request_of(i, 60);
+    request.on_token = [&tokens = result.tokens[static_cast<size_t>(i)]](const TokenEvent& event) {
+      if (event.token) tokens.push_back(*event.token);
+    };
+    ids.push_back(engine.submit(std::move(request)));
+  }
+  for (int i = 0; i < 8; ++i) engine.step();
+  for (int32_t page = engine.kv_pool().scratch_pages(); page < engine.kv_pool().pages(); ++page) {
+    result.pages.push_back(engine.kv_pool().page_checksum(page));
+  }
+  for (const RequestId id : ids) engine.cancel(id);
+  engine.run_until_done();
+  return result;
+}
+
+TEST(Engine, TokensAndPagesAreTheSameInEveryMode) {
+  for (const int threads : {1, 2, 5}) {
+    for (int32_t batch = 1; batch <= 9; ++batch) {
+      const Trace expected = trace(*make_engine(small_options(Mode::kEager)), batch);
+      for (const auto& tokens : expected.tokens) ASSERT_EQ(tokens.size(), 8u);
+      for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+        if (threads != 1 && mode != Mode::kFull) continue;
+        const std::unique_ptr<Engine> engine = make_engine(small_options(mode), threads);
+        EXPECT_EQ(trace(*engine, batch), expected) << replay::name_of(mode) << ", batch " << batch;
+        if (mode == Mode::kFull) {
+          const StepReason reason = batch == 9 ? StepReason::kAboveLargestBucket : StepReason::kReplayed;
+          EXPECT_EQ(engine->runner().counters().steps(StepKind::kDecode, reason), 7);
+        }
+      }
+    }
+  }
+}
+
+std::map<int32_t, RequestOutput> outputs_of(Engine& engine, const std::vector<int32_t>& indices) {
+  std::map<int32_t, RequestOutput> outputs;
+  for (const int32_t index : indices) {
+    Request request = request_of(index, 10 + index);
+    request.on_token = [&outputs, index](const TokenEvent& event) {
+      if (event.output != nullptr) outputs.emplace(index, *event.output);
+    };
+    engine.submit(std::move(request));
+  }
+  engine.run_until_done();
+  return outputs;
+}
+
+TEST(Engine, B64ARequestAloneAndAmongOthersGivesTheSame) {
+  EngineOptions options = small_options(Mode::kFull);
+  options.max_prefill_tokens = 7;
+  options.shuffle_pages = 3;
+  options.page_size = 5;
+  const std::unique_ptr<Engine> crowd = make_engine(options, 2);
+  const auto together = outputs_of(*crowd, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+  const std::unique_ptr<Engine> lone = make_engine(small_options(Mode::kFull));
+  for (int32_t index = 0; index <= 10; ++index) {
+    const auto alone = outputs_of(*lone, {index});
+    EXPECT_EQ(alone.at(index).token_ids, together.at(index).token_ids) << index;
+    EXPECT_EQ(alone.at(index).text, together.at(index).text) << index;
+  }
+}
+
+TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
+  EngineOptions options = small_options(Mode::kFull);
+  options.max_running = 8;
+  options.kv_tokens = 3 * 64;
+  const std::unique_ptr<Engine> engine = make_engine(options);
+  for (int32_t i = 0; i < 3; ++i) {
+    Request request = request_of(i, 0);
+    request.sampling.max_new_tokens = 65 - static_cast<int32_t>(request.prompt.size());
+    engine->submit(std::move(request));
+  }
+  engine->step();
+  EXPECT_EQ(engine->kv_pool().free_pages(), 0);
+  for (int i = 0; i < 10; ++i) engine->step();
+  const replay::StepCounters& counters = engine->runner().counters();
+  EXPECT_EQ(counters.steps(StepKind::kDecode, StepReason::kReplayed), 10);
+  EXPECT_EQ(counters.steps(StepKind::kDecode), 10);
+}
+
+TEST(Engine, PromptLogitsAreBitwiseTheSameHoweverTheyAreComputed) {
+  const std::vector<int32_t> ids = prompt_of(20);
+  const std::unique_ptr<Engine> eager = make_engine(small_options(Mode::kEager));
+  const std::vector<float> whole = eager->prompt_logits(ids);
+  ASSERT_EQ(whole.size(), ids.size() * static_cast<size_t>(eager->model().info().vocabulary));
+  const std::unique_ptr<Engine> full = make_engine(small_options(Mode::kFull), 2);
+  for (const int32_t chunk : {1, 5, 16}) {
+    EXPECT_EQ(full->prompt_logits(ids, {.chunk = chunk}), whole) << chunk;
+  }
+  EXPECT_EQ(full->prompt_logits(ids, {.decode = true}), whole);
+  EXPECT_EQ(full->runner().counters().steps(StepKind::kDecode, StepReason::kReplayed),
+            static_cast<int64_t>(ids.size()));
+}
+
+TEST(Engine, SteadyReplayedStepsAllocateNothingAndCallNoModelCode) {
+  EngineOptions options = small_options(Mode::kFull);
+  options.poison = false;
+  options.max_context = 512;
+  options.kv_tokens = 4 * 512;
+  Machine& used = machine();
+  const std::unique_ptr<Engine> engine = Engine::create(*used.device, used.registry, used.model, std::nullopt, options);
+  for (int32_t i = 0; i < 3; ++i) engine->submit(request_of(i, 400));
+  for (int i = 0; i < 20; ++i) engine->step();
+  const int64_t allocated = allocations();
+  const int64_t calls = engine->runner().method_calls();
+  const int64_t dispatches = engine->runner().operator_dispatches();
+  const int64_t replays = engine->runner().counters().steps(StepKind::kDecode, StepReason::kReplayed);
+  for (int i = 0; i < 300; ++i) engine->step();
+  EXPECT_EQ(allocations() - allocated, 0);
+  EXPECT_EQ(engine->runner().method_calls() - calls, 0);
+  EXPECT_EQ(engine->runner().operator_dispatches() - dispatches, 0);
+  EXPECT_EQ(engine->runner().counters().steps(StepKind::kDecode, StepReason::kReplayed) - replays, 300);
+}
+
+TEST(Engine, CapturesAheadWhatABatchNeeds) {
+  const std::unique_ptr<Engine> engine = make_engine(small_options(Mode::kFull));
+  engine->capture(3);
+  std::vector<int32_t> captured;
+  for (const auto& bucket : engine->runner().capture_report().buckets) captured.push_back(bucket.size);
+  EXPECT_THAT(captured, testing::UnorderedElementsAre(1, 2, 4));
+  EXPECT_GT(engine->statistics().capture_seconds, 0);
+}
+
+TEST(Engine, StatisticsLeaveCapturesOnTheWayOut) {
+  const std::unique_ptr<Engine> engine = make_engine(small_options(Mode::kFull));
+  outputs_of(*engine, {1, 2, 3});
+  const Statistics statistics = engine->statistics();
+  EXPECT_EQ(statistics.finished_requests, 3);
+  EXPECT_EQ(statistics.decode_tokens, 10 + 11 + 12);
+  EXPECT_EQ(statistics.prefill_tokens,
+            static_cast<int64_t>(prompt_of(1).size() + prompt_of(2).size() + prompt_of(3).size()));
+  EXPECT_GT(statistics.capture_seconds, 0);
+  EXPECT_GT(statistics.decode_tokens_per_second(), 0);
+  EXPECT_GT(statistics.prefill_tokens_per_second(), 0);
+}
+
+TEST(Engine, B50RebuildingTheEngineLeavesNoMemoryBehind) {
+  device::Device& device = *machine().device;
+  {
+    outputs_of(*make_engine(small_options(Mode::kFull)), {1});
+  }
+  const size_t before = device.memory_info().allocated_bytes;
+  for (int i = 0; i < 10; ++i) outputs_of(*make_engine(small_options(Mode::kFull)), {1, 2});
+  EXPECT_EQ(device.memory_info().allocated_bytes, before);
+}
+
+TEST(Engine, OptionsOutOfRangeAreNamed) {
+  const auto refused = [](void (*change)(EngineOptions&), const char* field) {
+    EngineOptions options = small_options(Mode::kEager);
+    change(options);
+    try {
+      make_engine(options);
+      ADD_FAILURE() << field;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_THAT(error.message(), HasSubstr(field));
+    }
+  };
+  refused([](EngineOptions& o) { o.max_running = 0; }, "max_running");
+  refused([](EngineOptions& o) { o.max_prefill_tokens = 0; }, "max_prefill_tokens");
+  refused([](EngineOptions& o) { o.page_size = 0; }, "page_size");
+  refused([](EngineOptions& o) { o.max_context = 1 << 30; }, "max_context");
+  refused([](EngineOptions& o) { o.kv_tokens = -1; }, "kv_tokens");
+  refused([](EngineOptions& o) { o.end_token_ids = {1 << 30}; }, "end token");
+}
+
+TEST(Engine, DerivesTheCapacityOfTheCacheFromRequestsWhenNoneIsGiven) {
+  EngineOptions options = small_options(Mode::kEager);
+  options.kv_tokens = 0;
+  EXPECT_EQ(make_engine(options)->options().kv_tokens, 9 * 128);
+}
+
+}  // namespace
+}  // namespace reprise::engine
