@@ -4,10 +4,12 @@
 
 # A trained model of 2.4 million parameters solves the last problem of the example; five solved ones show it the form.
 run: build
-	@build/release/src/reprise generate -m models/mini < models/mini/example.txt
+	@tail -n 2 models/mini/example.txt
+	@build/release/src/reprise generate -m models/mini --stop Question < models/mini/example.txt
 
 test:
 	@scripts/install_dependencies --test
+	@scripts/fetch_test_packages || echo "the tests that need npm packages will be skipped"
 	@scripts/test
 
 build:
