@@ -76,7 +76,11 @@ function(reprise_test name)
     target_compile_definitions(${name}_test PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
     # Assertions are slow to optimise (half of the compile time) and no work of their own.
-    target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${REPRISE_SANITIZE}>,-Og,-O1>)
+    if(REPRISE_SANITIZE)
+      target_compile_options(${name}_test PRIVATE -Og)
+    else()
+      target_compile_options(${name}_test PRIVATE -O1)
+    endif()
     add_test(NAME ${name}_test
              COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
     set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)
