@@ -26,7 +26,8 @@ void look_up(const Tensor& rows, const Tensor& table, const Tensor& result) {
   for (int64_t row = 0; row < rows.size(0); ++row) {
     const int32_t index = rows.data_as<int32_t>()[row];
     const bool inside = index >= 0 && index < table.size(0);
-    for (int64_t i = 0; i < table.size(1); ++i) to.set(row, i, inside ? from(index, i) : std::numeric_limits<float>::quiet_NaN());
+    for (int64_t i = 0; i < table.size(1); ++i)
+      to.set(row, i, inside ? from(index, i) : std::numeric_limits<float>::quiet_NaN());
   }
 }
 

@@ -17,7 +17,8 @@ struct CastArguments {
 /// A tile is one row.
 int64_t cast_tiles(int64_t rows);
 
-/// y[i] = table[ids[i]], converting the elements. An id outside the table gives a row of NaN (all bits set), which nobody takes for a result.
+/// y[i] = table[ids[i]], converting the elements. An id outside the table gives a row of NaN (all bits set), which
+/// nobody takes for a result.
 struct GatherRowsArguments {
   const void* table;   ///< [table_rows, columns]
   const int32_t* ids;  ///< [rows]
