@@ -31,6 +31,7 @@ struct Subject {
   std::string name;
   std::function<std::unique_ptr<Device>()> make_device;
   std::function<std::unique_ptr<TestKernels>()> make_kernels;
+  friend void PrintTo(const Subject& subject, std::ostream* stream) { *stream << subject.name; }
 };
 
 /// What AscendCL's model capture and CUDA graphs agree on, in Reprise's terms: every device must pass.

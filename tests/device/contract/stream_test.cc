@@ -78,12 +78,10 @@ TEST_P(DeviceContract, MemoryReleasedBehindQueuedWorkIsStillThere) {
   const auto stream = device_->create_stream();
   const auto result = buffer(0);
   for (int i = 0; i < 50; ++i) {
-    auto temporary = device_->allocate(result->bytes());
-    stream->fill_async(temporary->data(), 0, temporary->bytes());
-    add(*stream, *temporary, i);
+    auto temporary = buffer(i);
     stream->copy_async(result->data(), temporary->data(), temporary->bytes(), CopyKind::kDeviceToDevice);
     temporary.reset();
-    // Would be harmful in the memory just released.
+    // Synchronous, and harmful if it got the memory just released.
     const auto next = buffer(-1);
   }
   stream->synchronize();
