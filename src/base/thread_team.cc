@@ -16,6 +16,9 @@ namespace {
 constexpr std::chrono::microseconds kSpinTime(50);
 /// Pauses between two looks at the clock: about one to three microseconds.
 constexpr int kPausesPerLook = 64;
+/// After so many spins in vain only one in kProbeInterval waits spins, to notice when it pays again.
+constexpr uint32_t kTrustedSpins = 4;
+constexpr uint32_t kProbeInterval = 64;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -44,24 +47,62 @@ ThreadTeam::~ThreadTeam() {
   for (std::thread& worker : workers_) worker.join();
 }
 
+namespace {
+
+/// Looks at the word for about a microsecond.
 template <typename T>
-T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old) const {
-  if (may_spin_) {
-    const auto give_up_at = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      for (int i = 0; i < kPausesPerLook; ++i) {
-        const T value = word.load(std::memory_order_acquire);
-        if (value != old) return value;
-        pause_briefly();
-      }
-    } while (std::chrono::steady_clock::now() < give_up_at);
+T look(const std::atomic<T>& word, T old) {
+  T value = old;
+  for (int i = 0; i < kPausesPerLook; ++i) {
+    value = word.load(std::memory_order_acquire);
+    if (value != old) break;
+    pause_briefly();
   }
+  return value;
+}
+
+template <typename T>
+T look_for(const std::atomic<T>& word, T old, std::chrono::microseconds time) {
+  const auto give_up_at = std::chrono::steady_clock::now() + time;
+  T value = old;
+  do {
+    value = look(word, old);
+  } while (value == old && std::chrono::steady_clock::now() < give_up_at);
+  return value;
+}
+
+template <typename T>
+T sleep_while_equal(const std::atomic<T>& word, T old) {
   T value = word.load(std::memory_order_acquire);
   while (value == old) {
     word.wait(old, std::memory_order_acquire);
     value = word.load(std::memory_order_acquire);
   }
   return value;
+}
+
+}  // namespace
+
+template <typename T>
+T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old) {
+  const T value = may_spin_ ? look_for(word, old, kSpinTime) : old;
+  return value != old ? value : sleep_while_equal(word, old);
+}
+
+template <typename T>
+T ThreadTeam::wait_for_member(const std::atomic<T>& word, T old) {
+  if (!may_spin_) return sleep_while_equal(word, old);
+  T value = look(word, old);
+  if (value != old) return value;
+  // The member is late. Usually it comes soon; when it runs on the CPU on which this thread spins, it cannot.
+  const uint32_t vain = vain_spins_.load(std::memory_order_relaxed);
+  if (vain < kTrustedSpins || vain % kProbeInterval == 0) value = look_for(word, old, kSpinTime);
+  if (value != old) {
+    vain_spins_.store(0, std::memory_order_relaxed);
+    return value;
+  }
+  vain_spins_.store(vain + 1, std::memory_order_relaxed);
+  return sleep_while_equal(word, old);
 }
 
 void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
@@ -77,7 +118,7 @@ void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
   call(0);
 
   uint32_t running = running_.load(std::memory_order_acquire);
-  while (running != 0) running = wait_while_equal(running_, running);
+  while (running != 0) running = wait_for_member(running_, running);
   members_ = 1;
   if (abandoned_.load(std::memory_order_relaxed)) {
     abandoned_.store(false, std::memory_order_relaxed);
@@ -130,7 +171,7 @@ void ThreadTeam::barrier() {
     phase_.fetch_add(1, std::memory_order_acq_rel);
     phase_.notify_all();
   } else {
-    wait_while_equal(phase_, phase);
+    wait_for_member(phase_, phase);
   }
   if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
 }

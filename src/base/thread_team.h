@@ -13,8 +13,9 @@ namespace reprise {
 
 /// Threads that stay alive between uses and run one function together: a fork and a join cost about a microsecond.
 ///
-/// Waiting spins briefly and then sleeps. A team of more threads than CPUs does not spin: it is slow, never stuck. A
-/// team of one thread has no worker and touches no atomic.
+/// Waiting spins briefly and then sleeps; when spinning keeps being in vain, because other programs have the CPUs, it
+/// sleeps at once. A team of more threads than CPUs never spins: it is slow, never stuck. A team of one thread has no
+/// worker and touches no atomic.
 class ThreadTeam {
  public:
   /// `threads` members, the caller of run() being member 0; `cpus`: how many of them can run at the same time.
@@ -56,7 +57,9 @@ class ThreadTeam {
   void call(int member);
   void give_up(std::exception_ptr error);
   template <typename T>
-  T wait_while_equal(const std::atomic<T>& word, T old) const;
+  T wait_while_equal(const std::atomic<T>& word, T old);
+  template <typename T>
+  T wait_for_member(const std::atomic<T>& word, T old);
 
   static constexpr int kMemberBits = 16;
 
@@ -75,6 +78,8 @@ class ThreadTeam {
   alignas(64) std::atomic<uint32_t> arrived_{0};  ///< members in the barrier
   alignas(64) std::atomic<uint32_t> phase_{0};    ///< barriers passed
   std::atomic<bool> abandoned_{false};            ///< a member threw
+  /// Waits for members in a row in which spinning was in vain: the CPUs are busy with other programs.
+  std::atomic<uint32_t> vain_spins_{0};
 
   std::mutex error_mutex_;
   std::exception_ptr error_;
