@@ -68,9 +68,12 @@ REPRISE_OPTION(std::optional<std::string>)
 REPRISE_OPTION(std::optional<int32_t>)
 REPRISE_OPTION(std::optional<uint64_t>)
 REPRISE_OPTION(std::optional<double>)
-REPRISE_OPTION(std::vector<int32_t>)
 REPRISE_OPTION(std::vector<std::string>)
 #undef REPRISE_OPTION
+
+void CommandLine::option(const std::string& names, std::vector<int32_t>& target, const std::string& help) {
+  parser_->last = parser_->app->add_option(names, target, help)->delimiter(',');
+}
 
 void CommandLine::flag(const std::string& names, bool& target, const std::string& help) {
   parser_->last = parser_->app->add_flag(names, target, help);
@@ -83,7 +86,7 @@ void CommandLine::choice(const std::string& names, std::string& target, const st
 
 void CommandLine::choices(const std::string& names, std::vector<std::string>& target,
                           const std::vector<std::string>& choices, const std::string& help) {
-  parser_->last = parser_->app->add_option(names, target, help)->check(CLI::IsMember(choices));
+  parser_->last = parser_->app->add_option(names, target, help)->check(CLI::IsMember(choices))->delimiter(',');
 }
 
 void CommandLine::required() { parser_->last->required(); }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "device/cpu/cpu_device.h"
 #include "kernels/cpu/register_cpu_kernels.h"
+#include "kernels/cpu/register_empty_kernels.h"
 
 namespace reprise::cli {
 
@@ -16,6 +17,13 @@ std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::R
   }
   kernels::cpu::register_cpu_kernels(registry);
   return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
+}
+
+ops::Registry with_empty_kernels(const ops::Registry& registry, const device::Device& device) {
+  if (device.name() != "cpu") {
+    throw Error(ErrorCode::kUnsupported, "there are no empty kernels for the device '{}'", device.name());
+  }
+  return kernels::cpu::with_empty_cpu_kernels(registry);
 }
 
 }  // namespace reprise::cli

@@ -18,4 +18,7 @@ struct DeviceRequest {
 /// place above the devices that knows them by name.
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry);
 
+/// A copy of a registry whose kernels on the device compute nothing; what a run costs then is the host's part.
+ops::Registry with_empty_kernels(const ops::Registry& registry, const device::Device& device);
+
 }  // namespace reprise::cli

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   add_synth(program);
   add_graph(program);
   add_eval(program);
+  add_bench(program);
   program.footer(
       "Exit codes: 0 success, 1 internal error, 2 bad argument or unsupported request, 3 missing, unreadable or "
       "corrupt\n"

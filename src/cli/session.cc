@@ -52,6 +52,10 @@ void SessionOptions::add_engine(CommandLine& command) {
 void SessionOptions::add_graph(CommandLine& command) {
   command.choice("--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise", "static"},
                  "how steps run: eager, traced, optimised, or replayed from captured graphs (full)");
+  add_captures(command);
+}
+
+void SessionOptions::add_captures(CommandLine& command) {
   command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture; without: by rule");
   command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture; 0: by rule");
   command.flag("--disable-graph-padding", disable_graph_padding, "replay only exact batch sizes");
@@ -90,6 +94,11 @@ std::filesystem::path Session::directory() const {
 
 std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                                      int64_t kv_tokens, int32_t max_context) {
+  return engine::Engine::create(*device_, registry_, model_, std::move(tokenizer),
+                                engine_options(max_running, kv_tokens, max_context));
+}
+
+engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context) {
   engine::EngineOptions options;
   options.mode = parse_mode(options_.mode);
   options.buckets.sizes = options_.graph_batch_sizes;
@@ -104,15 +113,12 @@ std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokeniz
   options.end_token_ids = end_token_ids_;
   options.update_order = parse_update_order(options_.update_order);
   options.retrace_every = options_.retrace_every;
-  capture_bar_ = std::make_unique<ProgressBar>();
+  // A new bar for each series, so that one which takes less than a second stays silent.
   options.progress = [this](int done, int total, const std::string& text) {
-    if (done == total) {
-      capture_bar_ = std::make_unique<ProgressBar>();
-    } else {
-      capture_bar_->update(done, total, text);
-    }
+    if (done == 0 || done == total) capture_bar_ = std::make_unique<ProgressBar>();
+    if (done < total) capture_bar_->update(done, total, text);
   };
-  return engine::Engine::create(*device_, registry_, model_, std::move(tokenizer), std::move(options));
+  return options;
 }
 
 }  // namespace reprise::cli

@@ -40,6 +40,8 @@ struct SessionOptions {
   void add_device(CommandLine& command);
   void add_engine(CommandLine& command);
   void add_graph(CommandLine& command);
+  /// The same without --mode.
+  void add_captures(CommandLine& command);
 };
 
 /// What a command works with: the operators, a device, and a model on it.
@@ -57,6 +59,8 @@ class Session {
   /// An engine for up to `max_running` requests at a time with room for `kv_tokens` tokens (0: by rule).
   std::unique_ptr<engine::Engine> make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                               int64_t kv_tokens, int32_t max_context);
+  /// What make_engine() gives to the engine, to be changed.
+  engine::EngineOptions engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context);
   /// Milliseconds that loading took.
   double load_milliseconds() const { return load_milliseconds_; }
 

@@ -15,7 +15,10 @@ constexpr std::array<StepReason, replay::kStepReasons> kReasons = {
     StepReason::kReplayed,           StepReason::kModeEager,     StepReason::kPrefill,
     StepReason::kAboveLargestBucket, StepReason::kNoExactBucket, StepReason::kCaptureFailed};
 
-/// "35 replayed, 0 eager", with the reasons of those that were not replayed.
+double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+}  // namespace
+
 std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
   const int64_t replayed = counters.steps(kind, StepReason::kReplayed);
   std::string text = fmt::format("{} replayed, {} eager", replayed, counters.steps(kind) - replayed);
@@ -27,9 +30,11 @@ std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
   return reasons.empty() ? text : text + " (" + reasons + ")";
 }
 
-double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
-
-}  // namespace
+std::string steps_json(const replay::StepCounters& counters, StepKind kind) {
+  nlohmann::ordered_json json;
+  for (const StepReason reason : kReasons) json[std::string(name_of(reason))] = counters.steps(kind, reason);
+  return json.dump();
+}
 
 std::string statement_text(engine::Engine& engine) {
   const engine::Statistics statistics = engine.statistics();
@@ -71,8 +76,7 @@ std::string statement_json(engine::Engine& engine) {
   json["decode_tokens_per_second"] = statistics.decode_tokens_per_second();
   for (const auto& [name, kind] :
        {std::pair("prefill_steps", StepKind::kPrefill), {"decode_steps", StepKind::kDecode}}) {
-    json[name] = nlohmann::ordered_json::object();
-    for (const StepReason reason : kReasons) json[name][std::string(name_of(reason))] = counters.steps(kind, reason);
+    json[name] = nlohmann::ordered_json::parse(steps_json(counters, kind));
   }
   json["captures"] = nlohmann::ordered_json::array();
   for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {

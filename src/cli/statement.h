@@ -11,4 +11,9 @@ std::string statement_text(engine::Engine& engine);
 /// The same as a JSON object.
 std::string statement_json(engine::Engine& engine);
 
+/// "35 replayed, 0 eager", with the reasons of those that were not replayed.
+std::string steps_text(const replay::StepCounters& counters, replay::StepKind kind);
+/// Steps by reason, as a JSON object.
+std::string steps_json(const replay::StepCounters& counters, replay::StepKind kind);
+
 }  // namespace reprise::cli

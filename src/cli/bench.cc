@@ -1,0 +1,136 @@
+#include "cli/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "engine/random.h"
+
+namespace reprise::cli {
+
+void require_at_least(const char* option, int64_t value, int64_t least) {
+  if (value < least) throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be at least {}", option, value, least);
+}
+
+void require_at_least(const char* option, const std::vector<int32_t>& values, int64_t least) {
+  if (values.empty()) throw Error(ErrorCode::kInvalidArgument, "{} is empty", option);
+  for (const int32_t value : values) require_at_least(option, value, least);
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::string TextTable::to_text() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t page_size,
+                                        int32_t sequences, int32_t tokens, const ops::Registry* kernels) {
+  const int64_t maximum = session.model()->info().max_positions;
+  if (tokens > maximum) {
+    throw Error(ErrorCode::kInvalidArgument, "a context of {} tokens exceeds the model's {}", tokens, maximum);
+  }
+  if (page_size < 1) throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", page_size);
+  const int64_t pages = (int64_t{tokens} + page_size - 1) / page_size;
+  std::vector<BenchMode> result;
+  for (const std::string& name : modes) {
+    const replay::Mode mode = parse_mode(name);
+    engine::EngineOptions options = session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens);
+    options.mode = mode;
+    result.push_back({mode, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
+                                                   session.model(), std::nullopt, std::move(options))});
+  }
+  return result;
+}
+
+BenchSequence::BenchSequence(engine::Engine& engine, int32_t tokens, uint64_t seed) : engine_(&engine) {
+  const auto vocabulary = static_cast<uint64_t>(engine.model().info().vocabulary);
+  tokens_.reserve(static_cast<size_t>(tokens));
+  for (int32_t i = 0; i < tokens; ++i) {
+    tokens_.push_back(static_cast<int32_t>(engine::random_bits(seed, static_cast<uint64_t>(i)) % vocabulary));
+  }
+  engine::KvPool& pool = engine.kv_pool();
+  if (!pool.allocate(pool.pages_for(tokens), pages_)) {
+    throw Error(ErrorCode::kResourceExhausted, "{} tokens do not fit into the KV cache", tokens);
+  }
+  if (pool.has_sequence_state()) slot_ = pool.allocate_sequence_slot();
+}
+
+BenchSequence::~BenchSequence() {
+  if (engine_ == nullptr) return;
+  engine_->kv_pool().release(pages_);
+  if (slot_ >= 0) engine_->kv_pool().release_sequence_slot(slot_);
+}
+
+BenchSequence::BenchSequence(BenchSequence&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)),
+      tokens_(std::move(other.tokens_)),
+      pages_(std::move(other.pages_)),
+      slot_(other.slot_) {}
+
+void BenchSequence::read(engine::StepBuilder& builder, int32_t length) {
+  const int32_t chunk = engine_->options().max_prefill_tokens;
+  for (int32_t at = 0; at < length; at += chunk) {
+    builder.begin();
+    const auto count = static_cast<size_t>(std::min(chunk, length - at));
+    builder.add(std::span(tokens_).subspan(static_cast<size_t>(at), count), at, pages_, slot_);
+    engine_->runner().run(builder.finish());
+  }
+}
+
+DecodeSteps::DecodeSteps(engine::Engine& engine, int32_t batch, int32_t context)
+    : engine_(engine),
+      context_(context),
+      builder_(engine.kv_pool()),
+      sampler_(static_cast<int32_t>(engine.model().info().vocabulary)) {
+  greedy_.temperature = 0;
+  for (int32_t i = 0; i < batch; ++i) {
+    sequences_.emplace_back(engine, context, static_cast<uint64_t>(i));
+    sequences_.back().read(builder_, context - 1);
+  }
+}
+
+void DecodeSteps::step() {
+  builder_.begin();
+  for (BenchSequence& sequence : sequences_) {
+    builder_.add({&sequence.tokens().back(), 1}, context_ - 1, sequence.pages(), sequence.slot());
+  }
+  const replay::LogitsView logits = engine_.runner().run(builder_.finish());
+  for (int32_t row = 0; row < logits.rows; ++row) {
+    sequences_[static_cast<size_t>(row)].tokens().back() =
+        sampler_.sample(logits.row(row), greedy_, nullptr, 0, context_);
+  }
+}
+
+std::string bench_subject(Session& session) {
+  const model::ModelInfo& info = session.model()->info();
+  return fmt::format("{}: {} of {} layers, {}; {}", session.directory().string(), info.architecture, info.layers,
+                     name_of(info.dtype), session.device().capabilities().description);
+}
+
+void add_bench(CommandLine& program) {
+  CommandLine& bench = program.command("bench", "Measure speed, several modes side by side");
+  add_bench_decode(bench);
+  add_bench_prefill(bench);
+  add_bench_replay(bench);
+}
+
+}  // namespace reprise::cli

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/session.h"
+#include "engine/engine.h"
+#include "engine/sampler.h"
+#include "engine/step_builder.h"
+
+namespace reprise::cli {
+
+// What the benchmarks share.
+
+/// Each adds one command below `reprise bench`.
+void add_bench_replay(CommandLine& bench);
+void add_bench_decode(CommandLine& bench);
+void add_bench_prefill(CommandLine& bench);
+
+/// Throws kInvalidArgument, naming the option, for a value below `least`.
+void require_at_least(const char* option, int64_t value, int64_t least);
+void require_at_least(const char* option, const std::vector<int32_t>& values, int64_t least);
+
+/// The middle value, or the mean of the two middle ones; 0 without values.
+double median(std::vector<double> values);
+
+/// Seconds that a call takes.
+template <typename Function>
+double seconds_of(Function&& function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Rows of text in aligned columns, the first to the left, the others to the right.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string to_text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// One mode of a benchmark, with an engine of its own; all share the model.
+struct BenchMode {
+  replay::Mode mode;
+  std::unique_ptr<engine::Engine> engine;
+};
+
+/// An engine for each named mode, without a tokenizer, with room for `sequences` of `tokens` tokens. Other kernels than
+/// the session's may be given; they must outlive the engines.
+std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t page_size,
+                                        int32_t sequences, int32_t tokens, const ops::Registry* kernels = nullptr);
+
+/// Random tokens with pages of their own for all of them, given back at the end.
+class BenchSequence {
+ public:
+  BenchSequence(engine::Engine& engine, int32_t tokens, uint64_t seed);
+  ~BenchSequence();
+  BenchSequence(BenchSequence&& other) noexcept;
+  BenchSequence& operator=(BenchSequence&&) = delete;
+
+  std::vector<int32_t>& tokens() { return tokens_; }
+  std::span<const int32_t> pages() const { return pages_; }
+  int32_t slot() const { return slot_; }
+  /// Runs the prefill steps that read the first `length` tokens, in chunks as the engine makes them.
+  void read(engine::StepBuilder& builder, int32_t length);
+
+ private:
+  engine::Engine* engine_;
+  std::vector<int32_t> tokens_;
+  std::vector<int32_t> pages_;
+  int32_t slot_ = -1;
+};
+
+/// Decode steps at one context length: every step reads the same number of tokens and writes the same slots, so that
+/// any number of them may be measured. The token that a step samples goes into the next.
+class DecodeSteps {
+ public:
+  /// `context`: tokens that the steps attend to, with their own. Reads the prompts.
+  DecodeSteps(engine::Engine& engine, int32_t batch, int32_t context);
+  /// From forming the batch to the sampled tokens.
+  void step();
+
+ private:
+  engine::Engine& engine_;
+  int32_t context_;
+  std::vector<BenchSequence> sequences_;
+  engine::StepBuilder builder_;
+  engine::Sampler sampler_;
+  engine::SamplingParameters greedy_;
+};
+
+/// "NAME, 5 layers, bfloat16; DEVICE": what was measured, on what.
+std::string bench_subject(Session& session);
+
+}  // namespace reprise::cli

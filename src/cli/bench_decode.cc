@@ -1,0 +1,199 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/bench.h"
+#include "cli/input.h"
+#include "cli/statement.h"
+#include "ops/eager_dispatcher.h"
+#include "ops/measure.h"
+
+namespace reprise::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct DecodeOptions {
+  SessionOptions session;
+  std::vector<std::string> modes = {"eager", "full"};
+  std::vector<int32_t> batch_sizes = {1};
+  int32_t context = 128;
+  int32_t steps = 16;
+  int32_t rounds = 10;
+  bool json = false;
+};
+
+/// Reads a buffer as large as the weights that a decode step reads, with the same threads: no step can be faster.
+class ReadPasses {
+ public:
+  ReadPasses(Session& session, size_t bytes)
+      : stream_(session.device().create_stream({0, "read"})),
+        dispatcher_(session.registry(), session.device(), *stream_),
+        context_(dispatcher_),
+        buffer_(TensorMeta(DType::kI32, {static_cast<int64_t>(bytes / sizeof(int32_t))}),
+                session.device().allocate(bytes)) {
+    session.device().fill(buffer_.data(), 0x5A, bytes);
+  }
+
+  void pass() {
+    ops::read_all(context_, buffer_);
+    stream_->synchronize();
+  }
+
+ private:
+  std::unique_ptr<device::Stream> stream_;
+  ops::EagerDispatcher dispatcher_;
+  ops::ForwardContext context_;
+  Tensor buffer_;
+};
+
+/// What was measured of one mode at one batch size.
+struct Row {
+  replay::Mode mode;
+  int32_t batch;
+  std::vector<double> seconds{};  ///< of each step
+  double median_seconds() const { return median(seconds); }
+  double tokens_per_second() const { return batch / median_seconds(); }
+};
+
+class DecodeBench {
+ public:
+  explicit DecodeBench(const DecodeOptions& options)
+      : options_(options),
+        session_(options.session),
+        weight_bytes_(session_.model()->decode_weight_bytes()),
+        modes_(make_bench_modes(session_, options.modes, options.session.page_size,
+                                *std::max_element(options.batch_sizes.begin(), options.batch_sizes.end()),
+                                options.context)) {}
+
+  int run() {
+    for (const int32_t batch : options_.batch_sizes) measure(batch);
+    write_output(options_.json ? to_json().dump() + "\n" : to_text());
+    return 0;
+  }
+
+ private:
+  void measure(int32_t batch) {
+    std::vector<std::unique_ptr<DecodeSteps>> runs;
+    const size_t first = rows_.size();
+    for (BenchMode& mode : modes_) {
+      runs.push_back(std::make_unique<DecodeSteps>(*mode.engine, batch, options_.context));
+      runs.back()->step();  // captures
+      rows_.push_back({mode.mode, batch});
+    }
+    std::unique_ptr<ReadPasses> reads;
+    if (batch == 1 && weight_bytes_ > 0) reads = std::make_unique<ReadPasses>(session_, weight_bytes_);
+    for (int32_t round = 0; round < options_.rounds; ++round) {
+      if (reads != nullptr) repeat([&] { reads->pass(); }, read_seconds_);
+      for (size_t i = 0; i < runs.size(); ++i) repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
+    }
+  }
+
+  /// One call that is not counted (it finds the caches as something else left them), then as many as wanted.
+  template <typename Function>
+  void repeat(Function function, std::vector<double>& seconds) const {
+    function();
+    for (int32_t i = 0; i < options_.steps; ++i) seconds.push_back(seconds_of(function));
+  }
+
+  /// Speed relative to the first mode at the same batch size.
+  double ratio(const Row& row) const {
+    for (const Row& other : rows_) {
+      if (other.batch == row.batch) return other.median_seconds() / row.median_seconds();
+    }
+    return 1;
+  }
+
+  double read_bandwidth() const { return static_cast<double>(weight_bytes_) / median(read_seconds_); }
+  std::optional<double> bandwidth_share(const Row& row) const {
+    if (row.batch != 1 || read_seconds_.empty()) return std::nullopt;
+    return median(read_seconds_) / row.median_seconds();
+  }
+
+  std::string to_text() const {
+    std::string text = fmt::format("decode, context {}, medians of {} steps in {} rounds\n{}\n", options_.context,
+                                   options_.steps * options_.rounds, options_.rounds, subject_);
+    TextTable table(
+        {"mode", "batch", "ms/step", "tokens/s", fmt::format("vs {}", name_of(modes_[0].mode)), "of bandwidth"});
+    for (const Row& row : rows_) {
+      const std::optional<double> share = bandwidth_share(row);
+      table.add({std::string(name_of(row.mode)), fmt::format("{}", row.batch),
+                 fmt::format("{:.3f}", row.median_seconds() * 1e3), fmt::format("{:.1f}", row.tokens_per_second()),
+                 fmt::format("{:.3f}", ratio(row)), share ? fmt::format("{:.1f} %", *share * 100) : "-"});
+    }
+    text += table.to_text();
+    if (!read_seconds_.empty()) {
+      text +=
+          fmt::format("bandwidth: {:.2f} GB/s, reading {:.1f} MB, as much as the weights, in {:.3f} ms\n",
+                      read_bandwidth() / 1e9, static_cast<double>(weight_bytes_) / 1e6, median(read_seconds_) * 1e3);
+    }
+    for (const BenchMode& mode : modes_) {
+      text += fmt::format("{}: decode steps {}\n", name_of(mode.mode),
+                          steps_text(mode.engine->runner().counters(), replay::StepKind::kDecode));
+    }
+    return text;
+  }
+
+  Json to_json() const {
+    Json json{{"bench", "decode"},        {"subject", subject_},           {"context", options_.context},
+              {"steps", options_.steps},  {"rounds", options_.rounds},     {"weight_bytes", weight_bytes_},
+              {"results", Json::array()}, {"decode_steps", Json::object()}};
+    if (!read_seconds_.empty()) {
+      json["read_seconds"] = median(read_seconds_);
+      json["read_bytes_per_second"] = read_bandwidth();
+    }
+    for (const Row& row : rows_) {
+      Json result{{"mode", name_of(row.mode)},
+                  {"batch_size", row.batch},
+                  {"seconds_per_step", row.median_seconds()},
+                  {"tokens_per_second", row.tokens_per_second()},
+                  {"ratio_to_first_mode", ratio(row)}};
+      if (const std::optional<double> share = bandwidth_share(row)) result["share_of_bandwidth"] = *share;
+      json["results"].push_back(std::move(result));
+    }
+    for (const BenchMode& mode : modes_) {
+      json["decode_steps"][std::string(name_of(mode.mode))] =
+          Json::parse(steps_json(mode.engine->runner().counters(), replay::StepKind::kDecode));
+    }
+    return json;
+  }
+
+  const DecodeOptions& options_;
+  Session session_;
+  size_t weight_bytes_;
+  std::vector<BenchMode> modes_;
+  std::string subject_ = bench_subject(session_);
+  std::vector<Row> rows_;
+  std::vector<double> read_seconds_;
+};
+
+int run_decode(const DecodeOptions& options) {
+  require_at_least("--batch-size", options.batch_sizes, 1);
+  require_at_least("--input-len", options.context, 2);
+  require_at_least("--steps", options.steps, 1);
+  require_at_least("--rounds", options.rounds, 1);
+  return DecodeBench(options).run();
+}
+
+}  // namespace
+
+void add_bench_decode(CommandLine& bench) {
+  CommandLine& command = bench.command("decode", "Decode steps: tokens per second, and the share of the bandwidth");
+  const auto options = std::make_shared<DecodeOptions>();
+  options->session.add_model(command);
+  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full"}, "what to compare");
+  command.option("--batch-size", options->batch_sizes, "sequences of a step; several sizes are measured in turn");
+  command.option("--input-len", options->context, "tokens of each sequence, which the steps attend to");
+  command.option("--steps,--output-len", options->steps, "decode steps of a round");
+  command.option("--rounds", options->rounds, "rounds; in each every mode has its turn");
+  command.flag("--json", options->json, "print one JSON object");
+  options->session.add_device(command);
+  options->session.add_engine(command);
+  options->session.add_captures(command);
+  command.footer(
+      "The bandwidth is measured at batch size 1: in each round, before the steps, the same threads read a buffer as\n"
+      "large as the weights of a step. A share of 100 % would be a step that does nothing but read its weights.");
+  command.on_run([options] { return run_decode(*options); });
+}
+
+}  // namespace reprise::cli
