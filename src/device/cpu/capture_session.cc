@@ -9,7 +9,7 @@ namespace reprise::device::cpu {
 CaptureSession::CaptureSession(std::shared_ptr<CpuCore> core, CaptureMode mode, QueuedStream& origin)
     : mode_(mode),
       thread_(std::this_thread::get_id()),
-      graph_(std::make_unique<CpuCapturedGraph>(std::move(core), std::make_shared<GraphProgram>())) {
+      graph_(std::make_unique<CpuCapturedGraph>(core, std::make_shared<GraphProgram>(core.get()))) {
   program().add_lane(origin.options().name, origin.options().priority);
   lanes_.push_back({&origin});
 }

@@ -72,15 +72,16 @@ void CpuCapturedGraph::close(int timeout_ms) {
   {
     std::unique_lock lock(core_->mutex);
     if (capturing_) throw Error(ErrorCode::kGraphCapturing, "cannot close a graph that is being captured");
-    if (program_ == nullptr) return;
+    program = program_;  // another thread may close the graph meanwhile
+    if (program == nullptr) return;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-    const auto idle = [this] { return program_->pending_replays.load(std::memory_order_acquire) == 0; };
+    const auto idle = [&] { return program->pending_replays.load(std::memory_order_acquire) == 0; };
     if (!core_->executor.run_until(lock, nullptr, idle, deadline)) {
       throw Error(ErrorCode::kGraphRunning, "{} replays of the graph have not ended after {} ms",
-                  program_->pending_replays.load(), timeout_ms)
+                  program->pending_replays.load(), timeout_ms)
           .remedy("record the external events that it waits for");
     }
-    program = std::move(program_);
+    program_.reset();
   }
   run_callbacks();
 }

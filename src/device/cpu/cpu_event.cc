@@ -30,7 +30,7 @@ void CpuEvent::synchronize() {
   std::unique_lock lock(core_->mutex);
   check_usable("synchronize");
   const uint64_t ticket = state_->recorded;
-  core_->executor.run_until(lock, nullptr, [&] { return state_->completed.load(std::memory_order_acquire) >= ticket; });
+  core_->executor.run_until(lock, nullptr, [&] { return state_->is_reached(ticket); });
 }
 
 double CpuEvent::elapsed_ms(Event& start) {
@@ -43,7 +43,7 @@ double CpuEvent::elapsed_ms(Event& start) {
       throw Error(ErrorCode::kFailedPrecondition, "elapsed_ms of an event whose record has not been reached")
           .remedy("synchronize it first");
   }
-  const int64_t nanoseconds = state_->time_ns.load() - first.state_->time_ns.load();
+  const int64_t nanoseconds = state_->time_ns() - first.state_->time_ns();
   return static_cast<double>(nanoseconds) * 1e-6;
 }
 

@@ -26,7 +26,7 @@ class CpuEvent : public Event {
  private:
   /// With the core's mutex locked.
   void check_usable(const char* call) const;
-  bool is_done() const { return state_->completed.load(std::memory_order_acquire) >= state_->recorded; }
+  bool is_done() const { return state_->is_reached(state_->recorded); }
 
   std::shared_ptr<CpuCore> core_;
   std::shared_ptr<EventState> state_;

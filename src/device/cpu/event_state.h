@@ -2,24 +2,30 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "device/event.h"
 
 namespace reprise::device::cpu {
 
 class CaptureSession;
-class StreamQueue;
 
 /// What an event is apart from its handle; queues and graphs that refer to it keep it alive.
-struct EventState {
+class EventState {
+ public:
   explicit EventState(EventKind event_kind) : kind(event_kind) {}
   const EventKind kind;
 
-  // Ordinary events. A record takes the next ticket, and reaches `completed` when it has run: a wait for ticket t may
-  // go on from then on.
-  uint64_t recorded = 0;               ///< guarded by the core's mutex
-  std::atomic<uint64_t> completed{0};  ///< written by the executing thread
-  std::atomic<int64_t> time_ns{0};     ///< of the last completed record
+  // Ordinary events. Each record takes the next ticket: a wait refers to the ticket of the record before it, and
+  // records on several streams may be reached in any order.
+  uint64_t recorded = 0;  ///< last ticket; guarded by the core's mutex
+  /// Whether the work before a record has been done.
+  bool is_reached(uint64_t ticket) const;
+  /// Notes that. By the executing thread only.
+  void reach(uint64_t ticket);
+  /// When the newest of the records that were reached was reached.
+  int64_t time_ns() const { return time_ns_.load(std::memory_order_relaxed); }
 
   // While the last record lies in a live capture (guarded by the core's mutex).
   CaptureSession* capture = nullptr;
@@ -27,6 +33,13 @@ struct EventState {
 
   /// External events: one record is there to be consumed. Belongs to the executing thread.
   bool signalled = false;
+
+ private:
+  std::atomic<uint64_t> reached_through_{0};  ///< all tickets up to here; written by the executing thread
+  std::atomic<int64_t> time_ns_{0};
+  uint64_t newest_ = 0;  ///< ticket of that time; the executing thread's
+  mutable std::mutex early_mutex_;
+  std::vector<uint64_t> early_;  ///< reached although earlier ones are not; changed by the executing thread
 };
 
 }  // namespace reprise::device::cpu

@@ -16,7 +16,7 @@ bool runs_through(const Instruction& instruction) {
     case Opcode::kExternalWait:
       return false;
     case Opcode::kWait:
-      return instruction.event.event->completed.load(std::memory_order_acquire) >= instruction.event.ticket;
+      return instruction.event.event->is_reached(instruction.event.ticket);
     default:
       return true;
   }

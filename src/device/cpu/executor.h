@@ -46,8 +46,9 @@ class Executor {
   template <typename Done>
   bool run_until(Lock& lock, const StreamQueue* target, const Done& done, Deadline deadline = std::nullopt) {
     while (!done()) {
-      if (step(lock, target)) continue;
-      if (!sleep(lock, deadline)) return done();
+      // While other streams have work, steps follow one another without sleep.
+      const bool in_time = step(lock, target) ? !has_passed(deadline) : sleep(lock, deadline);
+      if (!in_time) return done();
     }
     return true;
   }
@@ -64,6 +65,7 @@ class Executor {
  private:
   /// Executes a part of the most urgent queue. False when another thread executes or nothing can run.
   bool step(Lock& lock, const StreamQueue* target);
+  static bool has_passed(Deadline deadline) { return deadline && std::chrono::steady_clock::now() >= *deadline; }
   /// False when the deadline has passed.
   bool sleep(Lock& lock, Deadline deadline);
   StreamQueue* pick(const StreamQueue* target);

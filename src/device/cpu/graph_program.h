@@ -15,6 +15,8 @@
 
 namespace reprise::device::cpu {
 
+class CpuCore;
+
 /// A captured graph as data: instructions in the order of their capture, their arguments in one block, and the lanes
 /// (captured streams) that they belong to. Built by a capture session, sealed at its end, then run by the executor.
 ///
@@ -28,9 +30,12 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
     int priority = 0;
   };
 
-  GraphProgram() = default;
+  /// `core`: of the device on which it is captured.
+  explicit GraphProgram(const CpuCore* core) : core_(core) {}
   GraphProgram(const GraphProgram&) = delete;
   GraphProgram& operator=(const GraphProgram&) = delete;
+
+  const CpuCore* core() const { return core_; }
 
   // Building.
   uint16_t add_lane(std::string name, int priority);
@@ -79,6 +84,7 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
   bool is_ready(const Segment& segment) const;
   void run_segment(const Segment& segment, SegmentRunner& runner, std::exception_ptr& error);
 
+  const CpuCore* const core_;
   InstructionList list_;
   std::vector<Lane> lanes_;
   std::vector<std::unique_ptr<CpuTaskGroup>> groups_;

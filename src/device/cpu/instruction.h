@@ -8,7 +8,7 @@
 
 namespace reprise::device::cpu {
 
-struct EventState;
+class EventState;
 struct GroupLaunch;
 class GraphProgram;
 

@@ -47,7 +47,13 @@ QueuedStream::~QueuedStream() {
     }
   }
   abandon_update();
-  if (!run_until_idle(lock, deadline_in(kDestroyTimeoutMs))) {
+  // Work that gets on is waited for, however long it takes.
+  size_t pending = queue_.pending() + 1;
+  while (!queue_.empty() && queue_.pending() < pending) {
+    pending = queue_.pending();
+    run_until_idle(lock, deadline_in(kDestroyTimeoutMs));
+  }
+  if (!queue_.empty()) {
     log_error("stream '{}' is destroyed while it waits for an event; its work is lost", options_.name);
     core_->executor.wait_until_paused(lock);
     queue_.drop();

@@ -74,7 +74,8 @@ TaskGroup* QueuedStream::end_task_group() {
 
 void QueuedStream::begin_task_update(TaskGroup& group) {
   auto* own = dynamic_cast<CpuTaskGroup*>(&group);
-  if (own == nullptr) throw Error(ErrorCode::kInvalidArgument, "the task group belongs to another device");
+  if (own == nullptr || own->program().core() != core_.get())
+    throw Error(ErrorCode::kInvalidArgument, "the task group belongs to another device");
   const Lock lock(core_->mutex);
   check_plain("begin_task_update");
   if (update_) throw Error(ErrorCode::kTaskGroupState, "a task update is already open on this stream");

@@ -1,7 +1,6 @@
 #include "device/cpu/segment_runner.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "device/cpu/event_state.h"
@@ -17,7 +16,7 @@ struct Part {
 };
 Part part_of(int64_t count, int thread, int width) { return {count * thread / width, count * (thread + 1) / width}; }
 
-/// Calls what may throw: host functions, and updates that need memory.
+/// Calls what may throw: host functions, updates that need memory, and kernels that break their promise.
 template <typename Function>
 void call_guarded(const Function& function, std::exception_ptr& error) {
   try {
@@ -25,12 +24,6 @@ void call_guarded(const Function& function, std::exception_ptr& error) {
   } catch (...) {
     if (error == nullptr) error = std::current_exception();
   }
-}
-
-void record(EventState& event, uint64_t ticket) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  event.time_ns.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(), std::memory_order_relaxed);
-  event.completed.store(ticket, std::memory_order_release);
 }
 
 /// The threads that a segment can use, of `threads` that there are. Counted anew each time: updates change tiles.
@@ -70,7 +63,7 @@ void perform(const Instruction& instruction, int thread, int width, std::excepti
       instruction.event.event->signalled = true;
       break;
     case Opcode::kRecord:
-      record(*instruction.event.event, instruction.event.ticket);
+      instruction.event.event->reach(instruction.event.ticket);
       break;
     case Opcode::kRecordEdge:
       if (instruction.edge.done != nullptr) *instruction.edge.done = 1;
@@ -103,7 +96,10 @@ void SegmentRunner::run_alone(std::span<const Instruction> segment, std::excepti
 
 void SegmentRunner::run(std::span<const Instruction> segment, std::exception_ptr& error) {
   const int width = width_of_segment(segment, team_.size());
-  if (width <= 1) return run_alone(segment, error);
+  call_guarded([&] { width <= 1 ? run_alone(segment, error) : run_on_team(segment, width, error); }, error);
+}
+
+void SegmentRunner::run_on_team(std::span<const Instruction> segment, int width, std::exception_ptr& error) {
   team_.run(width, [&](int thread) {
     // Every thread walks the instructions and comes to the same decisions. Instructions in a row that thread 0 does
     // alone need no barrier between them.

@@ -15,10 +15,11 @@ class SegmentRunner {
   explicit SegmentRunner(ThreadTeam& team) : team_(team) {}
 
   /// Runs one segment. A host function's exception is put into `error` when none is there yet; the instructions after
-  /// it still run.
+  /// it still run. So is that of a kernel (which must not throw), but it ends the segment.
   void run(std::span<const Instruction> segment, std::exception_ptr& error);
 
  private:
+  void run_on_team(std::span<const Instruction> segment, int width, std::exception_ptr& error);
   void run_alone(std::span<const Instruction> segment, std::exception_ptr& error);
 
   ThreadTeam& team_;

@@ -1,5 +1,6 @@
 #include "device/cpu/stream_queue.h"
 
+#include "device/cpu/event_state.h"
 #include "device/cpu/graph_program.h"
 
 namespace reprise::device::cpu {
@@ -35,7 +36,10 @@ void StreamQueue::settle() {
 void StreamQueue::drop() {
   for (InstructionList* list : {&running_, &filling_}) {
     for (size_t i = list == &running_ ? position_ : 0; i < list->size(); ++i) {
-      if ((*list)[i].opcode == Opcode::kReplay) (*list)[i].replay.program->abandon(this);
+      const Instruction& lost = (*list)[i];
+      if (lost.opcode == Opcode::kReplay) lost.replay.program->abandon(this);
+      // Others must not wait for ever for what will not come.
+      if (lost.opcode == Opcode::kRecord) lost.event.event->reach(lost.event.ticket);
     }
   }
   running_.clear();

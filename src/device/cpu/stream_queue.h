@@ -18,6 +18,7 @@ class StreamQueue {
 
   // For callers; guarded by the core's mutex.
   bool empty() const { return pending_ == 0; }
+  size_t pending() const { return pending_; }
   /// Long enough that the caller should run what is there.
   bool is_long() const { return filling_.size() >= kLongQueue || filling_.argument_bytes() >= kLongArguments; }
   /// The list to add to. `sequence` numbers the device's instructions in the order of queueing.

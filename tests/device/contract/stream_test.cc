@@ -1,5 +1,6 @@
 // Streams, memory and events outside of capture.
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 
 #include "device/contract/contract.h"
@@ -163,6 +164,76 @@ TEST_P(DeviceContract, EventsOrderStreams) {
   multiply(*second, *data, 10);
   second->synchronize();
   expect_all(*data, 20);
+}
+
+TEST_P(DeviceContract, AWaitIsForTheRecordBeforeItWhateverIsRecordedLater) {
+  const auto slow = device_->create_stream();
+  const auto fast = device_->create_stream();
+  const auto waiting = device_->create_stream();
+  const auto gate = device_->create_event(EventKind::kExternal);
+  const auto event = device_->create_event();
+  const auto data = buffer(1);
+  slow->wait(*gate);
+  add(*slow, *data, 1);
+  slow->record(*event);
+  waiting->wait(*event);
+  multiply(*waiting, *data, 10);
+  // A later record, which is reached first, ends nobody's wait for the earlier one.
+  fast->record(*event);
+  EXPECT_TRUE(fast->synchronize_for(2000));
+  EXPECT_TRUE(event->query()) << "the last record has been reached";
+  EXPECT_FALSE(waiting->query());
+  fast->record(*gate);
+  EXPECT_TRUE(waiting->synchronize_for(2000));
+  slow->synchronize();
+  expect_all(*data, 20);
+  EXPECT_TRUE(event->query()) << "an earlier record that is reached later does not undo it";
+  fast->wait(*event);
+  EXPECT_TRUE(fast->synchronize_for(2000));
+  event->synchronize();
+}
+
+TEST_P(DeviceContract, AnEventRecordedOverAndOverByManyStreamsIsDoneWithItsLastRecord) {
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(device_->create_stream({.priority = -i, .name = {}}));
+  const auto event = device_->create_event();
+  const auto data = buffer(0);
+  for (int round = 0; round < 40; ++round) {
+    Stream& stream = *streams[static_cast<size_t>(round * 7 % 4)];
+    stream.wait(*event);  // passes the turn on
+    add(stream, *data, 1);
+    stream.record(*event);
+  }
+  event->synchronize();
+  expect_all(*data, 40);
+  EXPECT_TRUE(event->query());
+}
+
+TEST_P(DeviceContract, ATimeoutPassesWhileOtherStreamsKeepTheDeviceBusy) {
+  const auto waiting = device_->create_stream();
+  const auto gate = device_->create_event(EventKind::kExternal);
+  waiting->wait(*gate);
+  std::atomic<bool> stop = false;
+  std::thread feeder([&] {
+    const auto busy = device_->create_stream();
+    const auto data = device_->allocate(sizeof(int32_t) * kCount);
+    while (!stop) {
+      if (!busy->query()) continue;
+      for (int i = 0; i < 500; ++i) add(*busy, *data, 1);
+    }
+    busy->synchronize();
+  });
+  std::thread watchdog([&] {
+    for (int i = 0; i < 200 && !stop; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(stop) << "the timeout of 50 ms has not passed after 2 s";
+    stop = true;
+  });
+  EXPECT_FALSE(waiting->synchronize_for(50));
+  stop = true;
+  feeder.join();
+  watchdog.join();
+  device_->default_stream().record(*gate);
+  waiting->synchronize();
 }
 
 TEST_P(DeviceContract, AnEventThatWasNeverRecordedIsDone) {
@@ -350,6 +421,12 @@ TEST_P(DeviceContract, ObjectsOfAnotherDeviceAreRefused) {
   const auto data = buffer(0);
   const auto graph = capture_add(*stream, *data, 1);
   EXPECT_ERROR(ErrorCode::kInvalidArgument, graph->replay(other->default_stream()));
+  stream->begin_capture(CaptureMode::kThreadLocal);
+  stream->begin_task_group();
+  add(*stream, *data, 1);
+  TaskGroup* group = stream->end_task_group();
+  const auto with_group = stream->end_capture();
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, other->default_stream().begin_task_update(*group));
 }
 
 }  // namespace

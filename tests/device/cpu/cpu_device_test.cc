@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "base/cpu_topology.h"
 #include "device/cpu/test_kernels.h"
@@ -171,6 +173,52 @@ TEST(CpuDevice, QueuedLaunchesWaitForTheThreadThatNeedsThem) {
   EXPECT_EQ(calls, 0);
   stream->synchronize();
   EXPECT_EQ(calls, 100);
+}
+
+TEST(CpuDevice, AnErrorOfAKernelReachesTheCallerAndTheDeviceGoesOn) {
+  // Kernels must not throw. One that does, of a user's own, must not stop the device for ever.
+  static constexpr Kernel kFaulty{"faulty", [](const void*, int64_t, int64_t last) {
+                                    if (last > 0) throw Error(ErrorCode::kInternal, "a fault in a kernel");
+                                  }};
+  for (const int threads : {1, 3}) {
+    const auto device = create_cpu_device({.threads = threads, .discrete = false});
+    const auto stream = device->create_stream();
+    std::atomic<int> calls = 0;
+    cpu_stream(*stream).launch(kFaulty, 3, CountArguments{&calls});
+    EXPECT_ERROR(ErrorCode::kInternal, stream->synchronize());
+    cpu_stream(*stream).launch(kCount, 2, CountArguments{&calls});
+    EXPECT_TRUE(stream->synchronize_for(2000));
+    EXPECT_EQ(calls, threads == 1 ? 1 : 2);
+    stream->begin_capture(CaptureMode::kThreadLocal);
+    cpu_stream(*stream).launch(kFaulty, 3, CountArguments{&calls});
+    const auto graph = stream->end_capture();
+    graph->replay(*stream);
+    EXPECT_ERROR(ErrorCode::kInternal, stream->synchronize());
+    EXPECT_TRUE(stream->synchronize_for(2000));
+    graph->close();
+  }
+}
+
+TEST(CpuDevice, AGraphMayBeClosedByTwoThreadsAtOnce) {
+  for (int round = 0; round < 20; ++round) {
+    const auto device = create_cpu_device({.threads = 1, .discrete = false});
+    const auto stream = device->create_stream();
+    const auto gate = device->create_event(EventKind::kExternal);
+    std::atomic<int> calls = 0;
+    stream->begin_capture(CaptureMode::kThreadLocal);
+    stream->wait(*gate);
+    cpu_stream(*stream).launch(kCount, 1, CountArguments{&calls});
+    const auto graph = stream->end_capture();
+    graph->replay(*stream);
+    std::thread first([&] { graph->close(); });
+    std::thread second([&] { graph->close(); });
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    device->default_stream().record(*gate);
+    device->default_stream().synchronize();
+    first.join();
+    second.join();
+    EXPECT_EQ(calls, 1);
+  }
 }
 
 TEST(CpuDevice, ALongQueueIsRunByTheThreadThatFillsIt) {
