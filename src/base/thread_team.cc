@@ -84,24 +84,18 @@ T sleep_while_equal(const std::atomic<T>& word, T old) {
 }  // namespace
 
 template <typename T>
-T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old) {
-  const T value = may_spin_ ? look_for(word, old, kSpinTime) : old;
-  return value != old ? value : sleep_while_equal(word, old);
-}
-
-template <typename T>
-T ThreadTeam::wait_for_member(const std::atomic<T>& word, T old) {
+T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old, std::atomic<uint32_t>& vain_spins) {
   if (!may_spin_) return sleep_while_equal(word, old);
   T value = look(word, old);
   if (value != old) return value;
-  // The member is late. Usually it comes soon; when it runs on the CPU on which this thread spins, it cannot.
-  const uint32_t vain = vain_spins_.load(std::memory_order_relaxed);
+  // Usually it comes soon; but when the thread that brings it needs the CPU on which this one spins, it cannot.
+  const uint32_t vain = vain_spins.load(std::memory_order_relaxed);
   if (vain < kTrustedSpins || vain % kProbeInterval == 0) value = look_for(word, old, kSpinTime);
   if (value != old) {
-    vain_spins_.store(0, std::memory_order_relaxed);
+    vain_spins.store(0, std::memory_order_relaxed);
     return value;
   }
-  vain_spins_.store(vain + 1, std::memory_order_relaxed);
+  vain_spins.store(vain + 1, std::memory_order_relaxed);
   return sleep_while_equal(word, old);
 }
 
@@ -118,7 +112,7 @@ void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
   call(0);
 
   uint32_t running = running_.load(std::memory_order_acquire);
-  while (running != 0) running = wait_for_member(running_, running);
+  while (running != 0) running = wait_while_equal(running_, running, vain_spins_for_members_);
   members_ = 1;
   if (abandoned_.load(std::memory_order_relaxed)) {
     abandoned_.store(false, std::memory_order_relaxed);
@@ -130,7 +124,7 @@ void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
 void ThreadTeam::work(int member) {
   uint64_t seen = 0;
   for (;;) {
-    seen = wait_while_equal(start_, seen);
+    seen = wait_while_equal(start_, seen, vain_spins_for_runs_);
     const int members = static_cast<int>(seen & ((1u << kMemberBits) - 1));
     if (member >= members) continue;
     if (function_ == nullptr) return;
@@ -171,7 +165,7 @@ void ThreadTeam::barrier() {
     phase_.fetch_add(1, std::memory_order_acq_rel);
     phase_.notify_all();
   } else {
-    wait_for_member(phase_, phase);
+    wait_while_equal(phase_, phase, vain_spins_for_members_);
   }
   if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
 }

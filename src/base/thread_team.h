@@ -56,10 +56,9 @@ class ThreadTeam {
   void work(int member);
   void call(int member);
   void give_up(std::exception_ptr error);
+  /// Returns the word's next value; counts in `vain_spins` how often spinning for it was in vain lately.
   template <typename T>
-  T wait_while_equal(const std::atomic<T>& word, T old);
-  template <typename T>
-  T wait_for_member(const std::atomic<T>& word, T old);
+  T wait_while_equal(const std::atomic<T>& word, T old, std::atomic<uint32_t>& vain_spins);
 
   static constexpr int kMemberBits = 16;
 
@@ -78,8 +77,11 @@ class ThreadTeam {
   alignas(64) std::atomic<uint32_t> arrived_{0};  ///< members in the barrier
   alignas(64) std::atomic<uint32_t> phase_{0};    ///< barriers passed
   std::atomic<bool> abandoned_{false};            ///< a member threw
-  /// Waits for members in a row in which spinning was in vain: the CPUs are busy with other programs.
-  std::atomic<uint32_t> vain_spins_{0};
+
+  // Waits in a row in which spinning was in vain. For members: other programs have the CPUs. For the next run: the
+  // caller has other things to do, or other programs have the CPUs.
+  alignas(64) std::atomic<uint32_t> vain_spins_for_members_{0};
+  std::atomic<uint32_t> vain_spins_for_runs_{0};
 
   std::mutex error_mutex_;
   std::exception_ptr error_;
