@@ -1,14 +1,20 @@
 #include "ops/attention.h"
+#include "ops/batch_matmul.h"
 #include "ops/convolution.h"
 #include "ops/copies.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/fused_norm.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
 #include "ops/measure.h"
 #include "ops/norm.h"
+#include "ops/quantize.h"
 #include "ops/registry.h"
 #include "ops/rope.h"
+#include "ops/scatter.h"
+#include "ops/split_qkv.h"
+#include "ops/swiglu.h"
 #include "ops/views.h"
 
 namespace reprise::ops {
@@ -26,6 +32,12 @@ Registry make_catalogue() {
   register_attention(registry);
   register_convolution(registry);
   register_measure(registry);
+  register_scatter(registry);
+  register_batch_matmul(registry);
+  register_quantize(registry);
+  register_fused_norm(registry);
+  register_swiglu(registry);
+  register_split_qkv(registry);
   return registry;
 }
 

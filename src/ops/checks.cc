@@ -56,6 +56,15 @@ void require_float(const OpCall& call, size_t input) {
   }
 }
 
+DType float_dtype_attribute(const OpCall& call, size_t attribute) {
+  const DType dtype = call.dtype_attribute(attribute);
+  if (dtype != DType::kF32 && dtype != DType::kBF16) {
+    throw Error(ErrorCode::kInvalidArgument, "{}: attribute '{}' is {}, expected float32 or bfloat16", call.op.name(),
+                call.op.schema().attributes[attribute].name, name_of(dtype));
+  }
+  return dtype;
+}
+
 void require_shape(const OpCall& call, size_t input, const Shape& shape) {
   const Shape& got = call.inputs[input].shape();
   if (!(got == shape)) {

@@ -20,6 +20,8 @@ void require_plain(const OpCall& call, size_t input);
 /// Plain memory in which the elements of the last axis lie side by side; outer axes may have any stride.
 void require_dense_rows(const OpCall& call, size_t input);
 void require_contiguous(const OpCall& call, size_t input);
+/// The value of a dtype attribute that must be float32 or bfloat16.
+DType float_dtype_attribute(const OpCall& call, size_t attribute);
 /// The dtype of another argument.
 void require_same_dtype(const OpCall& call, size_t input, size_t other);
 /// Host lists 0 and 1 hold the query and KV lengths of `sequences` sequences with `rows` rows in all. While the values

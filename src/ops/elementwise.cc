@@ -4,6 +4,7 @@
 
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
+#include "ops/in_place.h"
 #include "ops/reference_access.h"
 
 namespace reprise::ops {
@@ -40,15 +41,25 @@ void reference_mul(const OpCall& call) {
   for_each_pair(call, [](float a, float b) { return a * b; });
 }
 
-void reference_silu(const OpCall& call) {
+void reference_divide(const OpCall& call) {
+  for_each_pair(call, [](float a, float b) { return a / b; });
+}
+
+template <typename Function>
+void for_each(const OpCall& call, Function function) {
   const RowReader x(call.inputs[0]);
   RowWriter y(call.outputs[0]);
   for (int64_t row = 0; row < x.rows(); ++row) {
-    for (int64_t i = 0; i < x.columns(); ++i) {
-      const double value = x(row, i);
-      y.set(row, i, static_cast<float>(value / (1.0 + std::exp(-value))));
-    }
+    for (int64_t i = 0; i < x.columns(); ++i) y.set(row, i, function(x(row, i)));
   }
+}
+
+void reference_silu(const OpCall& call) {
+  for_each(call, [](double x) { return static_cast<float>(x / (1.0 + std::exp(-x))); });
+}
+
+void reference_reciprocal(const OpCall& call) {
+  for_each(call, [](float x) { return 1.0f / x; });
 }
 
 }  // namespace
@@ -65,10 +76,46 @@ Tensor silu(ForwardContext& context, const Tensor& x, std::source_location where
   return dispatch_call(context, "silu", {x}, {}, {}, where);
 }
 
+Tensor divide(ForwardContext& context, const Tensor& a, const Tensor& b, std::source_location where) {
+  return dispatch_call(context, "divide", {a, b}, {}, {}, where);
+}
+
+Tensor reciprocal(ForwardContext& context, const Tensor& x, std::source_location where) {
+  return dispatch_call(context, "reciprocal", {x}, {}, {}, where);
+}
+
+void add_(ForwardContext& context, const Tensor& a, const Tensor& b, std::source_location where) {
+  dispatch_call_of<0>(context, "add_", {a, b}, {}, where);
+}
+
+void mul_(ForwardContext& context, const Tensor& a, const Tensor& b, std::source_location where) {
+  dispatch_call_of<0>(context, "mul_", {a, b}, {}, where);
+}
+
+void divide_(ForwardContext& context, const Tensor& a, const Tensor& b, std::source_location where) {
+  dispatch_call_of<0>(context, "divide_", {a, b}, {}, where);
+}
+
+void silu_(ForwardContext& context, const Tensor& x, std::source_location where) {
+  dispatch_call_of<0>(context, "silu_", {x}, {}, where);
+}
+
+void reciprocal_(ForwardContext& context, const Tensor& x, std::source_location where) {
+  dispatch_call_of<0>(context, "reciprocal_", {x}, {}, where);
+}
+
 void register_elementwise(Registry& registry) {
   registry.add(OpDef("add(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_add));
   registry.add(OpDef("mul(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_mul));
   registry.add(OpDef("silu(Tensor x) -> Tensor y", {}, infer_unary, reference_silu));
+  registry.add(OpDef("divide(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_divide));
+  registry.add(OpDef("reciprocal(Tensor x) -> Tensor y", {}, infer_unary, reference_reciprocal));
+  registry.add(OpDef("add_(Tensor! a, Tensor b) -> ()", {}, infer_in_place<infer_binary>, in_place<reference_add>));
+  registry.add(OpDef("mul_(Tensor! a, Tensor b) -> ()", {}, infer_in_place<infer_binary>, in_place<reference_mul>));
+  registry.add(
+      OpDef("divide_(Tensor! a, Tensor b) -> ()", {}, infer_in_place<infer_binary>, in_place<reference_divide>));
+  registry.add(OpDef("silu_(Tensor! x) -> ()", {}, infer_in_place<infer_unary>, in_place<reference_silu>));
+  registry.add(OpDef("reciprocal_(Tensor! x) -> ()", {}, infer_in_place<infer_unary>, in_place<reference_reciprocal>));
 }
 
 }  // namespace reprise::ops

@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
 #include "ops/reference_access.h"
@@ -10,7 +9,23 @@
 namespace reprise::ops {
 namespace {
 
-/// Checks of a lookup of `rows` in `table`, both arguments by their place.
+void infer_embedding(const OpCall& call, std::span<TensorMeta> outputs) {
+  require_lookup(call, 0, 1);
+  const DType dtype = float_dtype_attribute(call, 0);
+  outputs[0] = TensorMeta(dtype, Shape{call.inputs[0].shape()[0], call.inputs[1].shape()[1]});
+}
+
+void reference_embedding(const OpCall& call) { reference_lookup_of(call.inputs[0], call.inputs[1], call.outputs[0]); }
+
+void infer_gather_rows(const OpCall& call, std::span<TensorMeta> outputs) {
+  require_lookup(call, 1, 0);
+  outputs[0] = TensorMeta(call.inputs[0].dtype(), Shape{call.inputs[1].shape()[0], call.inputs[0].shape()[1]});
+}
+
+void reference_gather_rows(const OpCall& call) { reference_lookup_of(call.inputs[1], call.inputs[0], call.outputs[0]); }
+
+}  // namespace
+
 void require_lookup(const OpCall& call, size_t rows, size_t table) {
   require_dtype(call, rows, DType::kI32);
   require_rank(call, rows, 1);
@@ -20,7 +35,7 @@ void require_lookup(const OpCall& call, size_t rows, size_t table) {
   require_dense_rows(call, table);
 }
 
-void look_up(const Tensor& rows, const Tensor& table, const Tensor& result) {
+void reference_lookup_of(const Tensor& rows, const Tensor& table, const Tensor& result) {
   const RowReader from(table);
   RowWriter to(result);
   for (int64_t row = 0; row < rows.size(0); ++row) {
@@ -30,27 +45,6 @@ void look_up(const Tensor& rows, const Tensor& table, const Tensor& result) {
       to.set(row, i, inside ? from(index, i) : std::numeric_limits<float>::quiet_NaN());
   }
 }
-
-void infer_embedding(const OpCall& call, std::span<TensorMeta> outputs) {
-  require_lookup(call, 0, 1);
-  const DType dtype = call.dtype_attribute(0);
-  if (dtype != DType::kF32 && dtype != DType::kBF16) {
-    throw Error(ErrorCode::kInvalidArgument, "embedding: attribute 'dtype' is {}, expected float32 or bfloat16",
-                name_of(dtype));
-  }
-  outputs[0] = TensorMeta(dtype, Shape{call.inputs[0].shape()[0], call.inputs[1].shape()[1]});
-}
-
-void reference_embedding(const OpCall& call) { look_up(call.inputs[0], call.inputs[1], call.outputs[0]); }
-
-void infer_gather_rows(const OpCall& call, std::span<TensorMeta> outputs) {
-  require_lookup(call, 1, 0);
-  outputs[0] = TensorMeta(call.inputs[0].dtype(), Shape{call.inputs[1].shape()[0], call.inputs[0].shape()[1]});
-}
-
-void reference_gather_rows(const OpCall& call) { look_up(call.inputs[1], call.inputs[0], call.outputs[0]); }
-
-}  // namespace
 
 Tensor embedding(ForwardContext& context, const Tensor& ids, const Tensor& table, DType dtype,
                  std::source_location where) {

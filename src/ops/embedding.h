@@ -16,6 +16,11 @@ Tensor embedding(ForwardContext& context, const Tensor& ids, const Tensor& table
 Tensor gather_rows(ForwardContext& context, const Tensor& x, const Tensor& rows,
                    std::source_location where = std::source_location::current());
 
+/// Checks of a lookup of `rows` in `table`, both arguments by their place.
+void require_lookup(const OpCall& call, size_t rows, size_t table);
+/// For references: row i of `result` is row rows[i] of `table`, NaN outside of it.
+void reference_lookup_of(const Tensor& rows, const Tensor& table, const Tensor& result);
+
 void register_embedding(Registry& registry);
 
 }  // namespace reprise::ops

@@ -11,6 +11,17 @@ namespace reprise::ops {
 /// x [..., D] of float32 or bfloat16; weight float32 [D]. (Zhang and Sennrich, 2019, without the mean.)
 Tensor rms_norm(ForwardContext& context, const Tensor& x, const Tensor& weight, double epsilon,
                 std::source_location where = std::source_location::current());
+/// rms_norm with a bias: y = x / sqrt(mean(x^2) + epsilon) * weight + bias, rounded once. bias float32 [D].
+Tensor rms_norm_bias(ForwardContext& context, const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                     std::source_location where = std::source_location::current());
+/// rms_norm written over x, in place (see in_place.h).
+void rms_norm_(ForwardContext& context, const Tensor& x, const Tensor& weight, double epsilon,
+               std::source_location where = std::source_location::current());
+
+/// That an argument is a float32 vector of one value for each column of argument 0, as norms' weights are.
+void require_column_vector(const OpCall& call, size_t input);
+/// For references: writes the norm of `x`, with an optional bias, to `y`.
+void reference_norm_of(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const Tensor& y);
 
 void register_norm(Registry& registry);
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tensor/bfloat16.h"
 #include "tensor/tensor.h"
@@ -49,6 +51,19 @@ class RowWriter {
  private:
   const Tensor& tensor_;
   RowReader reader_;
+};
+
+/// Contiguous host memory for what a fused operator's reference stores in between, as the operators that it replaces
+/// do.
+class ScratchTensor {
+ public:
+  explicit ScratchTensor(const TensorMeta& meta)
+      : memory_(meta.contiguous_bytes()), tensor_(Tensor::borrowed(meta, memory_.data())) {}
+  const Tensor& tensor() const { return tensor_; }
+
+ private:
+  std::vector<std::byte> memory_;
+  Tensor tensor_;
 };
 
 }  // namespace reprise::ops

@@ -4,6 +4,7 @@
 
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
+#include "ops/in_place.h"
 #include "ops/reference_access.h"
 
 namespace reprise::ops {
@@ -29,14 +30,21 @@ void infer_rope(const OpCall& call, std::span<TensorMeta> outputs) {
 }
 
 void reference_rope(const OpCall& call) {
-  const RowReader x(call.inputs[0]);
-  const RowReader table(call.inputs[2]);
-  RowWriter y(call.outputs[0]);
-  const int64_t heads = call.inputs[0].size(1);
-  const int64_t half = call.inputs[0].size(2) / 2;
+  reference_rope_of(call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0]);
+}
+
+}  // namespace
+
+void reference_rope_of(const Tensor& x_tensor, const Tensor& positions, const Tensor& table_tensor,
+                       const Tensor& y_tensor) {
+  const RowReader x(x_tensor);
+  const RowReader table(table_tensor);
+  RowWriter y(y_tensor);
+  const int64_t heads = x_tensor.size(1);
+  const int64_t half = x_tensor.size(2) / 2;
   for (int64_t row = 0; row < x.rows(); ++row) {
-    const int32_t position = call.inputs[1].data_as<int32_t>()[row / heads];
-    const bool inside = position >= 0 && position < call.inputs[2].size(0);
+    const int32_t position = positions.data_as<int32_t>()[row / heads];
+    const bool inside = position >= 0 && position < table_tensor.size(0);
     for (int64_t i = 0; i < half; ++i) {
       const double cosine = inside ? table(position, i) : 0.0f;
       const double sine = inside ? table(position, half + i) : 0.0f;
@@ -48,14 +56,18 @@ void reference_rope(const OpCall& call) {
   }
 }
 
-}  // namespace
-
 Tensor rope(ForwardContext& context, const Tensor& x, const Tensor& table, std::source_location where) {
   return dispatch_call(context, "rope", {x, context.positions, table}, {}, {}, where);
 }
 
+void rope_(ForwardContext& context, const Tensor& x, const Tensor& table, std::source_location where) {
+  dispatch_call_of<0>(context, "rope_", {x, context.positions, table}, {}, where);
+}
+
 void register_rope(Registry& registry) {
   registry.add(OpDef("rope(Tensor x, Tensor positions, Tensor table) -> Tensor y", {}, infer_rope, reference_rope));
+  registry.add(OpDef("rope_(Tensor! x, Tensor positions, Tensor table) -> ()", {}, infer_in_place<infer_rope>,
+                     in_place<reference_rope>));
 }
 
 }  // namespace reprise::ops

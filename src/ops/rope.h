@@ -13,6 +13,12 @@ namespace reprise::ops {
 /// from the context. A position outside of the table gives zeros.
 Tensor rope(ForwardContext& context, const Tensor& x, const Tensor& table,
             std::source_location where = std::source_location::current());
+/// rope written over x, in place (see in_place.h).
+void rope_(ForwardContext& context, const Tensor& x, const Tensor& table,
+           std::source_location where = std::source_location::current());
+
+/// For references: writes `x` turned by the table at `positions` to `y`, which may be x.
+void reference_rope_of(const Tensor& x, const Tensor& positions, const Tensor& table, const Tensor& y);
 
 void register_rope(Registry& registry);
 

@@ -1,5 +1,7 @@
 #include "ops/views.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
@@ -61,6 +63,25 @@ size_t offset_slice(const OpCall& call) {
   return static_cast<size_t>(elements) * size_of(x.dtype());
 }
 
+void infer_transpose(const OpCall& call, std::span<TensorMeta> outputs) {
+  const Tensor& x = call.inputs[0];
+  require_plain(call, 0);
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t axis = call.int_attribute(i);
+    if (axis >= 0 && axis < static_cast<int64_t>(x.rank())) continue;
+    throw Error(ErrorCode::kInvalidArgument, "transpose: attribute '{}' is {}, expected 0 to {}",
+                call.op.schema().attributes[i].name, axis, static_cast<int64_t>(x.rank()) - 1);
+  }
+  const auto a = static_cast<size_t>(call.int_attribute(0));
+  const auto b = static_cast<size_t>(call.int_attribute(1));
+  if (a != b && (!x.shape()[a].is_constant() || !x.shape()[b].is_constant())) {
+    fail_argument(call, 0, fmt::format("of shape {} cannot move its symbolic axis", x.shape().to_string()));
+  }
+  outputs[0] = x.meta();
+  std::swap(outputs[0].shape[a], outputs[0].shape[b]);
+  std::swap(outputs[0].strides[a], outputs[0].strides[b]);
+}
+
 }  // namespace
 
 Tensor reshape(ForwardContext& context, const Tensor& x, const Shape& shape, std::source_location where) {
@@ -72,12 +93,17 @@ Tensor slice(ForwardContext& context, const Tensor& x, int64_t axis, int64_t beg
   return dispatch_call(context, "slice", {x}, {}, {axis, begin, end}, where);
 }
 
+Tensor transpose(ForwardContext& context, const Tensor& x, int64_t axis_a, int64_t axis_b, std::source_location where) {
+  return dispatch_call(context, "transpose", {x}, {}, {axis_a, axis_b}, where);
+}
+
 void register_views(Registry& registry) {
-  // Rows may be mixed by a reshape of the first axis, so neither promises row by row.
+  // Rows may be mixed by a view of the first axis, so none promises row by row.
   const Traits view{.view = true, .rowwise = false, .rounding = Rounding::kNone};
   registry.add(OpDef("reshape(Tensor x, *, shape shape) -> Tensor y", view, infer_reshape, nullptr));
   registry.add(
       OpDef("slice(Tensor x, *, int axis, int begin, int end) -> Tensor y", view, infer_slice, nullptr, offset_slice));
+  registry.add(OpDef("transpose(Tensor x, *, int axis_a, int axis_b) -> Tensor y", view, infer_transpose, nullptr));
 }
 
 }  // namespace reprise::ops

@@ -15,6 +15,9 @@ Tensor reshape(ForwardContext& context, const Tensor& x, const Shape& shape,
 /// Elements [begin, end) of one axis: a view with the strides of x. Symbolic axes cannot be cut.
 Tensor slice(ForwardContext& context, const Tensor& x, int64_t axis, int64_t begin, int64_t end,
              std::source_location where = std::source_location::current());
+/// Two axes exchanged: a view. Axis 0 stays where it is when it is symbolic.
+Tensor transpose(ForwardContext& context, const Tensor& x, int64_t axis_a, int64_t axis_b,
+                 std::source_location where = std::source_location::current());
 
 void register_views(Registry& registry);
 

@@ -1,0 +1,89 @@
+#include "ops/split_qkv.h"
+
+#include "base/error.h"
+#include "ops/checks.h"
+#include "ops/dispatch_call.h"
+#include "ops/norm.h"
+#include "ops/reference_access.h"
+#include "ops/rope.h"
+#include "ops/views.h"
+
+namespace reprise::ops {
+namespace {
+
+enum Input : size_t { kQkv, kQWeight, kKWeight, kQBias, kKBias, kPositions, kTable };
+
+void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim) {
+  if (!call.inputs[input].defined()) return;
+  require_dtype(call, input, DType::kF32);
+  require_shape(call, input, Shape{head_dim});
+  require_contiguous(call, input);
+}
+
+void infer_split(const OpCall& call, std::span<TensorMeta> outputs) {
+  const Tensor& qkv = call.inputs[kQkv];
+  const int64_t heads = call.int_attribute(0);
+  const int64_t kv_heads = call.int_attribute(1);
+  require_float(call, kQkv);
+  require_rank(call, kQkv, 2);
+  require_contiguous(call, kQkv);
+  require_rank(call, kTable, 2);
+  const Dim head_dim = call.inputs[kTable].shape()[1];
+  if (head_dim.value() % 2 != 0) {
+    fail_argument(call, kTable,
+                  fmt::format("has shape {}, expected an even last axis", call.inputs[kTable].shape().to_string()));
+  }
+  constexpr int64_t kMostHeads = 1 << 20;  // keeps the product below from overflowing
+  if (heads < 1 || kv_heads < 1 || heads > kMostHeads || kv_heads > kMostHeads) {
+    throw Error(ErrorCode::kInvalidArgument, "{}: attributes 'heads' and 'kv_heads' are {} and {}, expected 1 to {}",
+                call.op.name(), heads, kv_heads, kMostHeads);
+  }
+  require_shape(call, kQkv, Shape{qkv.shape()[0], head_dim * (heads + 2 * kv_heads)});
+  for (const size_t vector : {kQWeight, kKWeight, kQBias, kKBias}) require_head_vector(call, vector, head_dim);
+  if (call.inputs[kQBias].defined() != call.inputs[kKBias].defined()) {
+    fail_argument(call, call.inputs[kQBias].defined() ? kKBias : kQBias, "is absent, expected both biases or none");
+  }
+  require_dtype(call, kPositions, DType::kI32);
+  require_shape(call, kPositions, Shape{qkv.shape()[0]});
+  require_contiguous(call, kPositions);
+  require_dtype(call, kTable, DType::kF32);
+  require_contiguous(call, kTable);
+  outputs[0] = TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], heads, head_dim});
+  outputs[1] = TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], kv_heads, head_dim});
+}
+
+void reference_split(const OpCall& call) {
+  const Tensor& qkv = call.inputs[kQkv];
+  int64_t first_head = 0;
+  for (const size_t part : {0, 1}) {
+    const Tensor& y = call.outputs[part];
+    TensorMeta heads = y.meta();
+    heads.strides[0] = qkv.stride(0);
+    const size_t offset = static_cast<size_t>(first_head * y.size(2)) * size_of(qkv.dtype());
+    reference_norm_of(qkv.with_meta(heads, offset), call.inputs[kQWeight + part], call.inputs[kQBias + part],
+                      call.float_attribute(2), y);
+    reference_rope_of(y, call.inputs[kPositions], call.inputs[kTable], y);
+    first_head += y.size(1);
+  }
+}
+
+}  // namespace
+
+Qkv split_qkv_rms_norm_rope(ForwardContext& context, const Tensor& qkv, const QkNorm& norm, const Tensor& table,
+                            int64_t heads, int64_t kv_heads, std::source_location where) {
+  auto [q, k] =
+      dispatch_call_of<2>(context, "split_qkv_rms_norm_rope",
+                          {qkv, norm.q_weight, norm.k_weight, norm.q_bias, norm.k_bias, context.positions, table},
+                          {heads, kv_heads, norm.epsilon}, where);
+  const Tensor all = reshape(context, qkv, {qkv.shape()[0], heads + 2 * kv_heads, table.shape()[1]}, where);
+  return {q, k, slice(context, all, 1, heads + kv_heads, heads + 2 * kv_heads, where)};
+}
+
+void register_split_qkv(Registry& registry) {
+  registry.add(
+      OpDef("split_qkv_rms_norm_rope(Tensor qkv, Tensor q_weight, Tensor k_weight, Tensor? q_bias, Tensor? k_bias, "
+            "Tensor positions, Tensor table, *, int heads, int kv_heads, float epsilon) -> Tensor q, Tensor k",
+            {}, infer_split, reference_split));
+}
+
+}  // namespace reprise::ops
