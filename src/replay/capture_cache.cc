@@ -90,9 +90,17 @@ void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const 
     return;
   }
   entry.graph->replay(stream);
-  for (size_t i = 0; i < entry.records.size(); ++i) {
-    update(*update_stream_, entry.records[i]);
-    update_stream_->record(*entry.gates[i]);
+  size_t opened = 0;
+  const auto open_gate = [&] { update_stream_->record(*entry.gates[opened++]); };
+  try {
+    for (ops::UpdateRecord& record : entry.records) {
+      update(*update_stream_, record);
+      open_gate();
+    }
+  } catch (...) {
+    // The replay is queued. With the lists that it has it comes to an end; closed gates would stop the stream for ever.
+    while (opened < entry.gates.size()) open_gate();
+    throw;
   }
 }
 

@@ -43,7 +43,7 @@ class CaptureCache {
   /// Null when there is none.
   Entry* find(CaptureKey key);
   /// Applies every update record with the step's host lists and queues the replay, in the device's order. Allocates
-  /// nothing.
+  /// nothing. When an update fails, its error is thrown; a replay that is queued by then ends, with old lists.
   void replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 
   /// Bytes of all captured graphs.

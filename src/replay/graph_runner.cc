@@ -56,11 +56,13 @@ class GraphRunner::Implementation {
   LogitsView run(const StepBatch& batch) {
     check(batch);
     if (batch.tokens() == 0) return {nullptr, 0, vocabulary_};
-    if (batch.is_decode()) return run_decode(batch);
-    last_reason_ = options_.mode == Mode::kEager ? StepReason::kModeEager : StepReason::kPrefill;
-    counters_.count(StepKind::kPrefill, last_reason_);
-    if (options_.mode == Mode::kEager) return run_eager(batch);
-    return run_nodes(batch.all_logits ? all_logits_program() : prefill_program(), batch);
+    try {
+      return run_checked(batch);
+    } catch (...) {
+      // What the failed step has queued must not run later, when the static inputs hold another step.
+      finish_failed_step();
+      throw;
+    }
   }
 
   StepProgram& decode_program() {
@@ -90,6 +92,22 @@ class GraphRunner::Implementation {
   int64_t operator_dispatches() const { return eager_.dispatches() + node_dispatches_; }
 
  private:
+  LogitsView run_checked(const StepBatch& batch) {
+    if (batch.is_decode()) return run_decode(batch);
+    last_reason_ = options_.mode == Mode::kEager ? StepReason::kModeEager : StepReason::kPrefill;
+    counters_.count(StepKind::kPrefill, last_reason_);
+    if (options_.mode == Mode::kEager) return run_eager(batch);
+    return run_nodes(batch.all_logits ? all_logits_program() : prefill_program(), batch);
+  }
+
+  void finish_failed_step() {
+    try {
+      stream_->synchronize();
+    } catch (const std::exception& error) {
+      log_debug("ending a step that failed: {}", error.what());
+    }
+  }
+
   bool captures() const { return options_.mode == Mode::kFull; }
 
   StepLimits eager_limits() const {

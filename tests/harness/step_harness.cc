@@ -83,6 +83,18 @@ Rows StepHarness::feed(int32_t sequence, const std::vector<int32_t>& tokens, int
   return rows;
 }
 
+StepBatch StepHarness::next_batch(const std::vector<std::pair<int32_t, std::vector<int32_t>>>& sequences) {
+  StepBatch batch;
+  for (const auto& [sequence, tokens] : sequences) add_to_batch(batch, sequence, tokens);
+  return batch;
+}
+
+Rows StepHarness::step(const std::vector<std::pair<int32_t, std::vector<int32_t>>>& sequences, bool all_logits) {
+  StepBatch batch = next_batch(sequences);
+  batch.all_logits = all_logits;
+  return copy(runner_->run(batch));
+}
+
 Rows StepHarness::decode(const std::vector<int32_t>& sequences, const std::vector<int32_t>& tokens) {
   StepBatch batch;
   for (size_t i = 0; i < sequences.size(); ++i) add_to_batch(batch, sequences[i], {&tokens[i], 1});

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/cpu/cpu_device.h"
@@ -47,10 +48,15 @@ class StepHarness {
   /// Feeds tokens of one sequence, `chunk` at a time (0: all at once), from its current length on. Logits of the last
   /// token of each chunk, or of every token.
   Rows feed(int32_t sequence, const std::vector<int32_t>& tokens, int32_t chunk = 0, bool all_logits = false);
+  /// One step of several sequences with any number of tokens each: prefill, decode or both.
+  Rows step(const std::vector<std::pair<int32_t, std::vector<int32_t>>>& sequences, bool all_logits = false);
   /// One decode step: one token for each named sequence.
   Rows decode(const std::vector<int32_t>& sequences, const std::vector<int32_t>& tokens);
   /// Forgets a sequence; its pages are poisoned when poison is on.
   void drop(int32_t sequence);
+
+  /// The batch that the next step of these sequences would be; their lengths grow.
+  StepBatch next_batch(const std::vector<std::pair<int32_t, std::vector<int32_t>>>& sequences);
 
   GraphRunner& runner() { return *runner_; }
   device::Device& device() { return *device_; }

@@ -211,4 +211,79 @@ TEST(HostTiled, AnotherNumberOfLaunchesThanAtCaptureIsAnErrorAndTheRunnerGoesOn)
   EXPECT_EQ(std::vector<float>(again.row(0).begin(), again.row(0).end()), expected);
 }
 
+namespace {
+
+int32_t calls_until_fault = 0;
+void fail_at_a_call(const ops::OpCall& call) {
+  if (calls_until_fault > 0 && --calls_until_fault == 0) throw Error(ErrorCode::kInternal, "a fault half way");
+  honest_convolution.run(call);
+}
+
+/// Logits of sequence 0 and its states at the end; `with_fault`: steps of sequence 1 fail in their second convolution.
+Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault) {
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  ops::OpDef& convolution = registry.get("causal_conv1d");
+  honest_convolution = *convolution.kernel("cpu");
+  ops::OpKernel kernel = honest_convolution;
+  kernel.run = fail_at_a_call;
+  convolution.set_kernel("cpu", kernel);
+  const auto device = device::cpu::create_cpu_device({.threads = 1});
+  const ConvolutionModel model(registry, *device);
+  RunnerOptions options;
+  options.mode = mode;
+  options.buckets.sizes = {1};
+  options.scratch_slots = kScratch;
+  options.sequence_state = true;
+  options.update_order = order;
+  GraphRunner runner(
+      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
+      options);
+  runner.capture();
+  Outcome outcome;
+  int32_t length = 0;
+  const auto step = [&](int32_t sequence, int32_t tokens) {
+    StepBatch batch;
+    for (int32_t i = 0; i < tokens; ++i) {
+      batch.token_ids.push_back((length + i) * 5 % kVocabulary);
+      batch.positions.push_back(length + i);
+      batch.slots.push_back(0);
+    }
+    batch.query_lengths = {tokens};
+    batch.kv_lengths = {length + tokens};
+    batch.sequence_slots = {kScratch + sequence};
+    batch.block_tables = {0};
+    batch.max_pages = 1;
+    const LogitsView logits = runner.run(batch);
+    outcome.logits.emplace_back(logits.row(0).begin(), logits.row(0).end());
+  };
+  for (const int32_t tokens : {3, 1, 1, 2, 1}) {
+    if (with_fault) {
+      calls_until_fault = 2;
+      EXPECT_THROW(step(1, tokens), Error);
+      calls_until_fault = 0;
+    }
+    step(0, tokens);
+    length += tokens;
+  }
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const std::vector<float> state = model.state(layer);
+    outcome.states.insert(outcome.states.end(), state.begin(), state.begin() + (kWidth - 1) * kChannels);
+  }
+  return outcome;
+}
+
+}  // namespace
+
+TEST(HostTiled, AStepThatFailsHalfWayLeavesNothingToTheNextOne) {
+  for (const device::UpdateOrder order :
+       {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
+    const Outcome expected = run_beside_faults(Mode::kEager, order, false);
+    for (const Mode mode : {Mode::kEager, Mode::kForceEager, Mode::kFull}) {
+      EXPECT_EQ(run_beside_faults(mode, order, true), expected)
+          << name_of(mode) << ", order " << static_cast<int>(order);
+    }
+  }
+}
+
 }  // namespace reprise::replay
