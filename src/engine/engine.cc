@@ -63,7 +63,7 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   result.scratch_slots = pool.options().scratch_slots;
   result.sequence_state = pool.has_sequence_state();
   result.poison = options.poison;
-  result.update_order = *options.update_order;
+  result.update_order = options.update_order;
   result.retrace_every = options.retrace_every;
   result.progress = options.progress;
   return result;
