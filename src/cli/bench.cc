@@ -48,7 +48,6 @@ std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std:
   if (tokens > maximum) {
     throw Error(ErrorCode::kInvalidArgument, "a context of {} tokens exceeds the model's {}", tokens, maximum);
   }
-  if (page_size < 1) throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", page_size);
   const int64_t pages = (int64_t{tokens} + page_size - 1) / page_size;
   std::vector<BenchMode> result;
   for (const std::string& name : modes) {

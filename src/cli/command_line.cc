@@ -37,7 +37,6 @@ struct CommandLine::Parser {
 CommandLine::CommandLine(std::string name, std::string description) : parser_(std::make_unique<Parser>()) {
   parser_->root = std::make_unique<CLI::App>(std::move(description), std::move(name));
   parser_->app = parser_->root.get();
-  parser_->app->require_subcommand(1);
   parser_->app->get_formatter()->column_width(36);
 }
 

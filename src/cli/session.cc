@@ -67,6 +67,9 @@ void SessionOptions::add_captures(CommandLine& command) {
 Session::Session(const SessionOptions& options, bool without_weights)
     : options_(options), registry_(ops::make_catalogue()) {
   parse_mode(options_.mode);
+  if (options_.page_size < 1) {
+    throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", options_.page_size);
+  }
   const std::filesystem::path path(options_.model);
   if (!std::filesystem::exists(path)) {
     throw Error(ErrorCode::kNotFound, "there is no model at {}", path.string());

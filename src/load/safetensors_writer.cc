@@ -77,6 +77,12 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   for (auto& [name, place] : places_) place.begin += text.size();
   file_bytes_ = text.size() + offset;
 
+  // The finished file takes the place of what has its name: that must not be a device or a pipe.
+  std::error_code ignored;
+  const std::filesystem::file_status present = std::filesystem::status(path_, ignored);
+  if (std::filesystem::exists(present) && !std::filesystem::is_regular_file(present)) {
+    throw Error(ErrorCode::kIo, "cannot write {}: it exists and is not a regular file", path_.string());
+  }
   descriptor_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     throw Error(ErrorCode::kIo, "cannot create {}: {}", partial_path_.string(), std::strerror(errno));

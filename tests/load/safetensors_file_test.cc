@@ -58,6 +58,21 @@ TEST(SafetensorsFile, DataAtOddAddressesIsRead) {
   EXPECT_THAT(read, ElementsAre(1.5f, -2.0f));
 }
 
+TEST(SafetensorsWriter, RefusesToReplaceWhatIsNotARegularFile) {
+  const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "not_regular.safetensors";
+  std::filesystem::create_directories(directory);
+  for (const std::filesystem::path& path : {directory, std::filesystem::path("/dev/null")}) {
+    try {
+      SafetensorsWriter(path, {{"w", DType::kF32, {1}}});
+      FAIL() << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kIo);
+      EXPECT_THAT(error.what(), testing::HasSubstr("not a regular file"));
+    }
+    EXPECT_FALSE(std::filesystem::exists(path.string() + ".partial"));
+  }
+}
+
 TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   TemporaryDirectory directory;
   const std::vector<float> floats = {1, 2, 3, 4, 5, 6};

@@ -1,0 +1,184 @@
+"""reprise eval, bench and synth as a user calls them. Of speeds only that they are there: times prove nothing on a
+machine that does other things as well."""
+import json
+import unittest
+
+import program
+
+DATA = program.MINI / "test.jsonl"
+SMALL = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96,
+         "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+         "vocab_size": 300, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+         "tie_word_embeddings": False, "torch_dtype": "bfloat16", "hidden_act": "silu"}
+
+
+class Eval(unittest.TestCase):
+    def evaluate(self, *arguments):
+        return program.run_well("eval", "gsm8k", "-m", program.MINI, "--data", DATA, *arguments)
+
+    def test_the_bundled_model_solves_the_first_twenty(self):
+        done = self.evaluate("--num-questions", 20)
+        self.assertRegex(done.stdout, r"^Accuracy: 1\.000\nInvalid: 0\.000\nLatency: \d+\.\d{3} s\n"
+                                      r"Output throughput: \d+\.\d{3} token/s\n20 of 20 right\n$")
+        self.assertRegex(done.stderr, r"decode .* steps: [1-9]\d* replayed, 0 eager")
+
+    def test_answers_are_the_same_alone_in_eager_mode_and_in_float32(self):
+        directory = program.temporary_directory(self)
+        answers = []
+        for i, arguments in enumerate(([], ["--parallel", 1], ["--mode", "eager"], ["--dtype", "float32"])):
+            self.evaluate("--num-questions", 8, "--out", directory / f"{i}.jsonl", *arguments)
+            answers.append((directory / f"{i}.jsonl").read_text())
+        self.assertEqual(answers, answers[:1] * 4)
+        lines = program.json_lines(answers[0])
+        self.assertEqual(len(lines), 8)
+        for line, problem in zip(lines, program.json_lines(DATA.read_text())):
+            self.assertEqual(line["question"], problem["question"])
+            self.assertEqual(line["expected"], problem["answer"].rsplit("#### ", 1)[1])
+            self.assertEqual(line["answer"], line["expected"])
+            self.assertIs(line["right"], True)
+            self.assertNotIn("Question", line["text"])
+
+    def test_scores_as_the_published_script_does(self):
+        directory = program.temporary_directory(self)
+        # The last number counts, commas are dropped; without shots the model does not know the form.
+        problems = program.json_lines(DATA.read_text())[:6]
+        for problem in problems[:3]:
+            problem["answer"] += " or 1,234"
+        (directory / "data.jsonl").write_text("\n".join(map(json.dumps, problems)) + "\n\n")
+        done = program.run_well("eval", "gsm8k", "-m", program.MINI, "--data", directory / "data.jsonl", "--num-shots",
+                                0, "--num-questions", 6, "--max-new-tokens", 1, "--json", "--out",
+                                directory / "out.jsonl")
+        result = json.loads(done.stdout)
+        answers = program.json_lines((directory / "out.jsonl").read_text())
+        self.assertEqual([line["expected"] for line in answers[:3]], ["1234"] * 3)
+        self.assertEqual(result["questions"], 6)
+        self.assertEqual(result["right"], sum(line["right"] for line in answers))
+        self.assertEqual(result["accuracy"], result["right"] / 6)
+        self.assertEqual(result["invalid"], sum(line["answer"] is None for line in answers) / 6)
+        self.assertEqual(result["output_tokens"], 6)
+
+    def test_bad_data_is_named_by_its_line(self):
+        directory = program.temporary_directory(self)
+        good = json.dumps({"question": "q", "answer": "1"})
+        for bad in ("{", "[]", '{"question": "q"}', '{"question": 1, "answer": "1"}',
+                    '{"question": "q", "answer": "none"}'):
+            (directory / "data.jsonl").write_text(f"{good}\n\n{bad}\n")
+            done = program.run("eval", "gsm8k", "-m", program.MINI, "--data", directory / "data.jsonl")
+            self.assertEqual(done.returncode, 3)
+            self.assertIn("data.jsonl, line 3", done.stderr)
+        done = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, "--out", directory / "absent/out.jsonl")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("absent/out.jsonl", done.stderr)
+        done = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, "--num-shots", 200)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--num-shots", done.stderr)
+        done = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, "--out", "/dev/full",
+                           "--num-questions", 1)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("No space left", done.stderr)
+
+
+class Bench(unittest.TestCase):
+    def bench(self, *arguments, model=program.MINI):
+        return json.loads(program.run_well("bench", *arguments, "-m", model, "--json").stdout)
+
+    def test_decode_compares_modes_and_says_how_steps_ran(self):
+        result = self.bench("decode", "--modes", "eager,aot_eager,force_eager,full", "--batch-size", "1,3",
+                            "--input-len", 20, "--steps", 3, "--rounds", 2)
+        self.assertEqual([(line["mode"], line["batch_size"]) for line in result["results"]],
+                         [(mode, batch) for batch in (1, 3) for mode in program.MODES])
+        for line in result["results"]:
+            self.assertGreater(line["tokens_per_second"], 0)
+            self.assertEqual("share_of_bandwidth" in line, line["batch_size"] == 1)
+        self.assertGreater(result["weight_bytes"], 4e6)
+        self.assertGreater(result["read_bytes_per_second"], 0)
+        steps = 2 * (1 + 2 * 4)  # for each batch size one step ahead, then two rounds of 1 + 3
+        self.assertEqual(result["decode_steps"]["full"]["replayed"], steps)
+        self.assertEqual(sum(result["decode_steps"]["full"].values()), steps)
+        self.assertEqual(result["decode_steps"]["eager"]["mode"], steps)
+
+    def test_decode_names_what_was_not_replayed(self):
+        result = self.bench("decode", "--batch-size", "3", "--graph-max-bs", "2", "--input-len", 20, "--steps", 2,
+                            "--rounds", 1, "--modes", "full")
+        self.assertEqual(result["decode_steps"]["full"]["above_largest_bucket"], 4)
+        self.assertEqual(result["decode_steps"]["full"]["replayed"], 0)
+
+    def test_tables_name_the_modes(self):
+        done = program.run_well("bench", "decode", "-m", program.MINI, "--input-len", 8, "--steps", 2, "--rounds", 1)
+        self.assertRegex(done.stdout, r"\neager +1 .* %\nfull +1 .* %\nbandwidth: ")
+        self.assertRegex(done.stdout, r"\nfull: decode steps 4 replayed, 0 eager\n")
+        done = program.run_well("bench", "prefill", "-m", program.MINI, "--input-len", "4,9", "--rounds", 1)
+        self.assertRegex(done.stdout, r"\neager +4 .*\nfull +4 .*\neager +9 .*\nfull +9 .*\n")
+        done = program.run_well("bench", "replay", "-m", program.MINI, "--steps", 2, "--rounds", 1, "--counted-steps",
+                                5)
+        self.assertRegex(done.stdout, r"\nfull +5 +0 +25 +0 +0 +0\n")
+
+    def test_prefill_reads_in_chunks(self):
+        result = self.bench("prefill", "--input-len", "16,40", "--max-prefill-tokens", 16, "--rounds", 2)
+        self.assertEqual([line["input_length"] for line in result["results"]], [16, 16, 40, 40])
+        self.assertEqual(result["prefill_steps"]["full"]["prefill"], 3 * (1 + 3))
+        self.assertEqual(result["prefill_steps"]["eager"]["mode"], 3 * (1 + 3))
+
+    def test_replay_costs_no_dispatch_and_no_malloc(self):
+        result = self.bench("replay", "--steps", 20, "--rounds", 3)
+        full, eager = result["full"], result["eager"]
+        self.assertEqual(full["launches_per_step"], eager["launches_per_step"])
+        self.assertEqual(full["replays"], 1000)
+        self.assertEqual(full["task_updates"], 1000 * 5)
+        for name in ("launches_issued", "method_calls", "operator_dispatches"):
+            self.assertEqual(full[name], 0, name)
+        self.assertIn(full["mallocs"], (0, None))
+        self.assertEqual(eager["method_calls"], 1000)
+        self.assertGreater(eager["operator_dispatches"], 1000 * 100)
+        self.assertLess(full["us_per_step"], eager["us_per_step"])
+
+    def test_wrong_options_are_named(self):
+        for arguments in (("decode", "--batch-size", "0"), ("decode", "--input-len", "1"),
+                          ("decode", "--input-len", "4000"), ("decode", "--modes", "fast"),
+                          ("prefill", "--input-len", "1"), ("replay", "--rounds", "0"), ("replay", "--mode", "full")):
+            done = program.run("bench", *arguments, "-m", program.MINI)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertTrue(arguments[1] in done.stderr or arguments[2] in done.stderr, done.stderr)
+
+
+class Synth(unittest.TestCase):
+    def test_a_random_model_without_tokenizer_is_measured(self):
+        directory = program.temporary_directory(self)
+        (directory / "config.json").write_text(json.dumps(SMALL))
+        model = directory / "model"
+        program.run_well("synth", directory / "config.json", model, "--seed", 3)
+        self.assertEqual({path.name for path in model.iterdir()}, {"config.json", "model.safetensors"})
+        for command in ("decode", "replay"):
+            done = program.run_well("bench", command, "-m", model, "--input-len", 16, "--steps", 2, "--rounds", 1)
+            self.assertIn("qwen3 of 3 layers, bfloat16", done.stdout)
+        (directory / "ids.json").write_text("[1, 299, 7]")
+        program.run_well("logits", "-m", model, "--ids", directory / "ids.json", "-o", directory / "a.safetensors")
+        done = program.run("generate", "-m", model, "-p", "x")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("tokenizer.json", done.stderr)
+        program.run_well("synth", directory / "config.json", directory / "again", "--seed", 3)
+        self.assertEqual((directory / "again/model.safetensors").read_bytes(),
+                         (model / "model.safetensors").read_bytes())
+
+    def test_a_random_model_with_a_tokenizer_generates(self):
+        directory = program.temporary_directory(self)
+        (directory / "config.json").write_text(json.dumps({**SMALL, "vocab_size": 2048}))
+        model = directory / "model"
+        program.run_well("synth", directory / "config.json", model)
+        (model / "tokenizer.json").write_bytes((program.MINI / "tokenizer.json").read_bytes())
+        texts = [program.run_well("generate", "-m", model, "-p", "Question", "-n", 20, "--ignore-eos", "--mode", mode,
+                                  "--temperature", 0).stdout for mode in program.MODES]
+        self.assertEqual(texts, texts[:1] * 4)
+
+    def test_wrong_shapes_are_named(self):
+        directory = program.temporary_directory(self)
+        for arguments, message in ((("qwen9-1b", directory / "x"), "qwen9-1b"),
+                                   ((directory / "absent.json", directory / "x"), "absent.json")):
+            done = program.run("synth", *arguments)
+            self.assertIn(done.returncode, (2, 3))
+            self.assertIn(message, done.stderr)
+        self.assertFalse((directory / "x").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
