@@ -109,7 +109,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.buckets.padding = !options_.disable_graph_padding;
   options.max_running = max_running;
   options.max_prefill_tokens = options_.max_prefill_tokens;
-  options.max_context = options_.max_context > 0 ? options_.max_context : max_context;
+  options.max_context = options_.max_context != 0 ? options_.max_context : max_context;
   options.kv_tokens = kv_tokens;
   options.page_size = options_.page_size;
   options.poison = options_.poison;

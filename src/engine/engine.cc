@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 
 #include "base/error.h"
@@ -15,9 +16,22 @@ int32_t require_positive(const char* field, int32_t value) {
   return value;
 }
 
+// A million rows would be a thousand times what one device serves; more would overflow numbers of slots.
+constexpr int32_t kMostRunning = 1 << 20;
+
+// The most prompt tokens that a step can hold: a larger limit must not cost memory.
+int32_t prefill_limit(const EngineOptions& options) {
+  return static_cast<int32_t>(
+      std::min<int64_t>(options.max_prefill_tokens, int64_t{options.max_running} * options.max_context));
+}
+
 // Fills in what depends on the model and the device.
 void complete(EngineOptions& options, const model::ModelInfo& info, device::Device& device, size_t token_bytes) {
   require_positive("max_running", options.max_running);
+  if (options.max_running > kMostRunning) {
+    throw Error(ErrorCode::kInvalidArgument, "max_running is {}, but must be at most {}", options.max_running,
+                kMostRunning);
+  }
   require_positive("max_prefill_tokens", options.max_prefill_tokens);
   require_positive("page_size", options.page_size);
   const auto longest = static_cast<int32_t>(std::min<int64_t>(info.max_positions, std::numeric_limits<int32_t>::max()));
@@ -25,6 +39,9 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
   if (options.max_context < 1 || options.max_context > longest) {
     throw Error(ErrorCode::kInvalidArgument, "max_context is {}, but must be between 1 and the model's {}",
                 options.max_context, longest);
+  }
+  if (options.retrace_every < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "retrace_every is {}, but must be at least 0", options.retrace_every);
   }
   if (options.kv_tokens < 0) {
     throw Error(ErrorCode::kInvalidArgument, "kv_tokens is {}, but must be at least 0", options.kv_tokens);
@@ -58,7 +75,7 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   replay::RunnerOptions result;
   result.mode = options.mode;
   result.buckets = options.buckets;
-  result.max_prefill_tokens = options.max_prefill_tokens;
+  result.max_prefill_tokens = prefill_limit(options);
   result.max_pages = std::min(pool.pages_for(options.max_context), pool.usable_pages());
   result.scratch_slots = pool.options().scratch_slots;
   result.sequence_state = pool.has_sequence_state();
@@ -79,7 +96,7 @@ std::vector<std::pair<std::string, Tensor>> graph_names(const model::Model& mode
 
 StepLoopOptions loop_options(const EngineOptions& options, int32_t vocabulary, const replay::GraphRunner& runner) {
   StepLoopOptions result;
-  result.scheduler = {options.max_running, options.max_prefill_tokens, options.max_context};
+  result.scheduler = {options.max_running, prefill_limit(options), options.max_context};
   result.vocabulary = vocabulary;
   result.end_token_ids = options.end_token_ids;
   result.seed = options.seed;
@@ -97,6 +114,7 @@ struct Engine::Parts {
   KvPool pool;
   replay::GraphRunner runner;
   StepLoop loop;
+  Statistics prompt_statistics = {};  // of prompt_logits(), whose steps are not the loop's
 
   Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
         std::optional<text::Tokenizer> tokenizer, EngineOptions completed)
@@ -157,11 +175,34 @@ std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const Pro
     throw Error(ErrorCode::kInvalidArgument, "{} tokens exceed the context of {}", ids.size(),
                 parts_->options.max_context);
   }
-  return engine::prompt_logits(parts_->pool, parts_->step_function(), parts_->vocabulary, ids, filled);
+  const double captured = parts_->runner.capture_report().milliseconds / 1e3;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<float> logits =
+      engine::prompt_logits(parts_->pool, parts_->step_function(), parts_->vocabulary, ids, filled);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+                         (parts_->runner.capture_report().milliseconds / 1e3 - captured);
+  const auto tokens = static_cast<int64_t>(ids.size());
+  Statistics& counted = parts_->prompt_statistics;
+  if (filled.decode) {
+    counted.decode_tokens += tokens;
+    counted.decode_steps += tokens;
+    counted.decode_seconds += seconds;
+  } else {
+    counted.prefill_tokens += tokens;
+    counted.prefill_steps += (tokens + filled.chunk - 1) / filled.chunk;
+    counted.prefill_seconds += seconds;
+  }
+  return logits;
 }
 
 Statistics Engine::statistics() const {
   Statistics result = parts_->loop.statistics();
+  result.prefill_tokens += parts_->prompt_statistics.prefill_tokens;
+  result.prefill_steps += parts_->prompt_statistics.prefill_steps;
+  result.prefill_seconds += parts_->prompt_statistics.prefill_seconds;
+  result.decode_tokens += parts_->prompt_statistics.decode_tokens;
+  result.decode_steps += parts_->prompt_statistics.decode_steps;
+  result.decode_seconds += parts_->prompt_statistics.decode_seconds;
   result.capture_seconds = parts_->runner.capture_report().milliseconds / 1e3;
   return result;
 }

@@ -14,12 +14,17 @@ using Granularity = model::KvBuffer::Granularity;
 // 0xFF in every byte is a NaN in float32, bfloat16 and float16.
 constexpr unsigned char kPoison = 0xFF;
 
+void require(bool allowed, const char* field, int64_t value, const char* range) {
+  if (!allowed)
+    throw Error(ErrorCode::kInvalidArgument, "{} of the KV cache is {}, but must be {}", field, value, range);
+}
+
+void check_page_size(int32_t page_size) {
+  require(page_size >= 1 && page_size <= 65536, "page_size", page_size, "between 1 and 65536");
+}
+
 void check_options(const KvPoolOptions& options) {
-  const auto require = [](bool allowed, const char* field, int64_t value, const char* range) {
-    if (!allowed)
-      throw Error(ErrorCode::kInvalidArgument, "{} of the KV cache is {}, but must be {}", field, value, range);
-  };
-  require(options.page_size >= 1 && options.page_size <= 65536, "page_size", options.page_size, "between 1 and 65536");
+  check_page_size(options.page_size);
   require(options.tokens >= 1, "tokens", options.tokens, "at least 1");
   require(options.sequences >= 1, "sequences", options.sequences, "at least 1");
   require(options.scratch_slots >= 0, "scratch_slots", options.scratch_slots, "at least 0");
@@ -162,6 +167,7 @@ uint64_t KvPool::checksum(Granularity granularity, int32_t index) const {
 }
 
 int64_t kv_tokens_for(std::span<const RequestSize> requests, int32_t max_running, int32_t page_size) {
+  check_page_size(page_size);
   std::vector<int64_t> sizes;
   for (const RequestSize& request : requests) {
     sizes.push_back((request.kv_tokens() + page_size - 1) / page_size * page_size);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -246,11 +247,38 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
     }
   };
   refused([](EngineOptions& o) { o.max_running = 0; }, "max_running");
+  refused([](EngineOptions& o) { o.max_running = std::numeric_limits<int32_t>::max(); }, "max_running");
   refused([](EngineOptions& o) { o.max_prefill_tokens = 0; }, "max_prefill_tokens");
+  refused([](EngineOptions& o) { o.max_context = -1; }, "max_context");
+  refused([](EngineOptions& o) { o.retrace_every = -1; }, "retrace_every");
   refused([](EngineOptions& o) { o.page_size = 0; }, "page_size");
   refused([](EngineOptions& o) { o.max_context = 1 << 30; }, "max_context");
   refused([](EngineOptions& o) { o.kv_tokens = -1; }, "kv_tokens");
   refused([](EngineOptions& o) { o.end_token_ids = {1 << 30}; }, "end token");
+}
+
+TEST(Engine, AnUnlimitedChunkCostsNoMemory) {
+  EngineOptions options = small_options(Mode::kEager);
+  const size_t before = machine().device->memory_info().allocated_bytes;
+  const auto limited = make_engine(options);
+  const size_t needed = machine().device->memory_info().allocated_bytes - before;
+  options.max_prefill_tokens = std::numeric_limits<int32_t>::max();
+  const auto unlimited = make_engine(options);
+  EXPECT_LT(machine().device->memory_info().allocated_bytes - before - needed, 2 * needed);
+  EXPECT_EQ(unlimited->prompt_logits(prompt_of(0)), limited->prompt_logits(prompt_of(0)));
+}
+
+TEST(Engine, CountsTheTokensOfPromptLogits) {
+  const auto engine = make_engine(small_options(Mode::kFull));
+  const std::vector<int32_t> ids = prompt_of(5);
+  engine->prompt_logits(ids, {.chunk = 4});
+  EXPECT_EQ(engine->statistics().prefill_tokens, static_cast<int64_t>(ids.size()));
+  EXPECT_EQ(engine->statistics().prefill_steps, engine->runner().counters().steps(StepKind::kPrefill));
+  EXPECT_GT(engine->statistics().prefill_seconds, 0);
+  engine->prompt_logits(ids, {.decode = true});
+  EXPECT_EQ(engine->statistics().decode_tokens, static_cast<int64_t>(ids.size()));
+  EXPECT_EQ(engine->statistics().decode_steps, engine->runner().counters().steps(StepKind::kDecode));
+  EXPECT_GT(engine->statistics().decode_seconds, 0);
 }
 
 TEST(Engine, DerivesTheCapacityOfTheCacheFromRequestsWhenNoneIsGiven) {

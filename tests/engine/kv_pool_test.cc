@@ -211,6 +211,8 @@ TEST(KvPool, CapacityForRequestsIsThatOfTheLargestThatRunTogether) {
   EXPECT_EQ(kv_tokens_for(requests, 2, 16), 48);
   EXPECT_EQ(kv_tokens_for(requests, 9, 16), 80);
   EXPECT_EQ(kv_tokens_for(requests, 9, 1), 16 + 1 + 32 + 9);
+  EXPECT_THROW(kv_tokens_for(requests, 9, 0), Error);
+  EXPECT_THROW(kv_tokens_for(requests, 9, -1), Error);
 }
 
 }  // namespace
