@@ -19,10 +19,27 @@ TensorMeta at(const TensorMeta& meta, std::span<const int64_t> symbols) {
 Executable::Executable(graph::Graph graph, std::string_view device, std::vector<int64_t> max_symbols)
     : graph_(std::move(graph)), device_(device), max_symbols_(std::move(max_symbols)) {
   REPRISE_CHECK(max_symbols_.size() == graph_.symbols().size());
+  for (size_t i = 0; i < max_symbols_.size(); ++i) {
+    const graph::SymDim& symbol = graph_.symbols()[i];
+    if (max_symbols_[i] < symbol.min || max_symbols_[i] > symbol.max) {
+      throw Error(ErrorCode::kInvalidArgument, "graph '{}': a plan for {} = {} is outside of the traced range {} to {}",
+                  graph_.name(), symbol.name, max_symbols_[i], symbol.min, symbol.max);
+    }
+  }
   std::set<std::string> missing;
   for (const graph::NodeId id : graph_.order()) {
     const ops::OpDef& op = *graph_.node(id).op;
-    if (!op.traits().view && op.kernel(device_) == nullptr) missing.insert(op.name());
+    if (op.traits().view) continue;
+    const ops::OpKernel* kernel = op.kernel(device_);
+    if (kernel == nullptr) {
+      missing.insert(op.name());
+    } else if (kernel->output_storage != nullptr) {
+      // Its users were traced with plain memory, and its bytes are not those of its shape.
+      throw Error(ErrorCode::kUnsupported,
+                  "{}: operator '{}' cannot be part of a graph: device '{}' lays out its result",
+                  graph_.node(id).source, op.name(), device_)
+          .remedy("run it once, when the model is loaded");
+    }
   }
   if (!missing.empty()) {
     std::string names;
@@ -136,9 +153,10 @@ std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, c
                                              std::span<const Tensor> inputs) const {
   REPRISE_CHECK(symbols.size() == max_symbols_.size() && inputs.size() == graph_.inputs().size());
   for (size_t i = 0; i < symbols.size(); ++i) {
-    if (symbols[i] < 0 || symbols[i] > max_symbols_[i]) {
-      throw Error(ErrorCode::kInvalidArgument, "graph '{}': {} is {}, the plan holds at most {}", graph_.name(),
-                  graph_.symbols()[i].name, symbols[i], max_symbols_[i]);
+    const graph::SymDim& symbol = graph_.symbols()[i];
+    if (symbols[i] < symbol.min || symbols[i] > max_symbols_[i]) {
+      throw Error(ErrorCode::kInvalidArgument, "graph '{}': {} is {}, the plan holds {} to {}", graph_.name(),
+                  symbol.name, symbols[i], symbol.min, max_symbols_[i]);
     }
   }
   REPRISE_CHECK(arena != nullptr && arena->bytes() >= plan_.bytes);

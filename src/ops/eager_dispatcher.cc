@@ -76,6 +76,7 @@ void EagerDispatcher::run(const Entry& entry, OpCall& call) {
     call.outputs[i] = Tensor(metas[i], device_.allocate(bytes));
   }
   if (kernel.plan != nullptr) prepare_tiling(kernel, call);
+  if (kernel.max_workspace != nullptr) prepare_workspace(kernel, call);
   kernel.run(call);
 }
 
@@ -84,7 +85,10 @@ void EagerDispatcher::prepare_tiling(const OpKernel& kernel, OpCall& call) {
   tiling_.tiles = 0;
   kernel.plan(call, tiling_);
   call.tiling = &tiling_;
-  const size_t bytes = kernel.max_workspace == nullptr ? 0 : kernel.max_workspace(call);
+}
+
+void EagerDispatcher::prepare_workspace(const OpKernel& kernel, OpCall& call) {
+  const size_t bytes = kernel.max_workspace(call);
   if (bytes == 0) return;
   if (!workspace_.defined() || workspace_.meta().contiguous_bytes() < bytes) {
     workspace_ = Tensor(TensorMeta(DType::kU8, Shape{static_cast<int64_t>(bytes)}), device_.allocate(bytes));

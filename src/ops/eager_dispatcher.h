@@ -36,6 +36,7 @@ class EagerDispatcher final : public Dispatcher {
   const Entry& find(std::string_view op);
   void run(const Entry& entry, OpCall& call);
   void prepare_tiling(const OpKernel& kernel, OpCall& call);
+  void prepare_workspace(const OpKernel& kernel, OpCall& call);
 
   const Registry& registry_;
   device::Device& device_;

@@ -118,6 +118,21 @@ TEST_F(EagerDispatcherTest, RefusesPlainWeightsAndUnknownFormatsWithARemedy) {
   EXPECT_EQ(pack_linear_weight(context_, x_).format(), Format("n16"));
 }
 
+TEST_F(EagerDispatcherTest, GivesWorkspaceToOperatorsThatAreNotHostTiledAsWell) {
+  static OpKernel healthy;
+  static size_t bytes = 0;
+  healthy = *registry_.get("add").kernel("cpu");
+  OpKernel kernel = healthy;
+  kernel.max_workspace = [](const OpCall&) { return size_t{1000}; };
+  kernel.run = [](const OpCall& call) {
+    bytes = call.workspace.defined() ? call.workspace.meta().contiguous_bytes() : 0;
+    healthy.run(call);
+  };
+  registry_.get("add").set_kernel("cpu", kernel);
+  add(context_, x_, x_);
+  EXPECT_GE(bytes, 1000u);
+}
+
 TEST_F(EagerDispatcherTest, GivesHostTiledOperatorsTheirWorkspaceAgainAndAgain) {
   const Tensor cache = empty_tensor(kF32, {200, 16, 1, 2});
   std::fill_n(cache.data_as<float>(), cache.shape().elements(), 1.0f);
