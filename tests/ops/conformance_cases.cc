@@ -206,6 +206,7 @@ std::vector<ConformanceCase> conformance_cases(const std::string& op) {
   add_linear_cases(cases);
   add_sequence_cases(cases);
   add_measure_cases(cases);
+  add_fused_cases(cases);
   std::erase_if(cases, [&](const ConformanceCase& one) { return one.op != op; });
   return cases;
 }

@@ -34,6 +34,7 @@ void add_elementwise_cases(std::vector<ConformanceCase>& cases);
 void add_row_cases(std::vector<ConformanceCase>& cases);
 void add_linear_cases(std::vector<ConformanceCase>& cases);
 void add_sequence_cases(std::vector<ConformanceCase>& cases);
+void add_fused_cases(std::vector<ConformanceCase>& cases);
 void add_measure_cases(std::vector<ConformanceCase>& cases);
 
 /// Of results that differ by float32 arithmetic alone, rounded to a dtype: a bfloat16 may fall to the other neighbour.

@@ -26,6 +26,8 @@ struct ElementwiseKernels {
   KernelFunction silu[2];  ///< a / (1 + e^-a)
   /// silu(a) rounded as a store would, times b: bitwise what silu and mul give one after the other.
   KernelFunction silu_mul[2];
+  KernelFunction divide[2];      ///< a / b
+  KernelFunction reciprocal[2];  ///< 1 / a
 };
 const ElementwiseKernels& elementwise_kernels(InstructionSet set);
 

@@ -8,9 +8,9 @@ inline constexpr int64_t kElementwiseColumns = 1024;
 }  // namespace reprise::kernels::cpu
 #endif
 
-namespace reprise::kernels::cpu::REPRISE_ISA {
+#include "kernels/cpu/silu_inl.h"
 
-REPRISE_INLINE V silu_of(V a) { return a / (set(1.0f) + exp(zero() - a)); }
+namespace reprise::kernels::cpu::REPRISE_ISA {
 
 struct Add {
   static constexpr bool kBinary = true;
@@ -37,7 +37,21 @@ struct SiluMul {
   static constexpr bool kBinary = true;
   template <typename T>
   static REPRISE_INLINE V apply(V a, V b) {
-    return rounded_as(silu_of(a), static_cast<const T*>(nullptr)) * b;
+    return silu_mul_of<T>(a, b);
+  }
+};
+struct Divide {
+  static constexpr bool kBinary = true;
+  template <typename T>
+  static REPRISE_INLINE V apply(V a, V b) {
+    return a / b;
+  }
+};
+struct Reciprocal {
+  static constexpr bool kBinary = false;
+  template <typename T>
+  static REPRISE_INLINE V apply(V a, V) {
+    return set(1.0f) / a;
   }
 };
 
@@ -64,6 +78,8 @@ void elementwise(const void* arguments, int64_t first, int64_t last) {
 constexpr ElementwiseKernels kElementwiseKernels = {{elementwise<float, Add>, elementwise<Bf16, Add>},
                                                     {elementwise<float, Mul>, elementwise<Bf16, Mul>},
                                                     {elementwise<float, Silu>, elementwise<Bf16, Silu>},
-                                                    {elementwise<float, SiluMul>, elementwise<Bf16, SiluMul>}};
+                                                    {elementwise<float, SiluMul>, elementwise<Bf16, SiluMul>},
+                                                    {elementwise<float, Divide>, elementwise<Bf16, Divide>},
+                                                    {elementwise<float, Reciprocal>, elementwise<Bf16, Reciprocal>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

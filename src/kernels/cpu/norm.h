@@ -5,8 +5,8 @@
 
 namespace reprise::kernels::cpu {
 
-/// y = x * (1 / sqrt(mean(x^2) + epsilon)) * weight over the last axis of [tokens, heads, width], all in float32 and
-/// rounded once at the store. One head is the plain norm of rows. y may be x.
+/// y = x * (1 / sqrt(mean(x^2) + epsilon)) * weight + bias over the last axis of [tokens, heads, width], all in float32
+/// and rounded once at the store. One head is the plain norm of rows. y may be x.
 struct RmsNormArguments {
   const void* x;
   const float* weight;  ///< [width]
@@ -19,6 +19,7 @@ struct RmsNormArguments {
   int64_t y_token_stride;
   int64_t y_head_stride;
   float epsilon;
+  const float* bias = nullptr;  ///< [width], or null
 };
 /// A tile is one row of `width` values.
 int64_t rms_norm_tiles(int64_t tokens, int64_t heads);

@@ -81,6 +81,14 @@ HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor) {
   return view;
 }
 
+QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {
+  const auto step = [](const Tensor& vector) { return vector.size(0) == 1 ? int64_t{0} : int64_t{1}; };
+  return {.scale = scale.data_as<float>(),
+          .offset = offset.defined() ? offset.data_as<float>() : nullptr,
+          .scale_step = step(scale),
+          .offset_step = offset.defined() ? step(offset) : 0};
+}
+
 int64_t token_stride(const ops::OpCall& call, size_t input) {
   const Tensor& x = call.inputs[input];
   if (x.size(1) != 1 && x.stride(1) != x.size(2)) {

@@ -8,6 +8,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/kernel_types.h"
+#include "kernels/cpu/quantize.h"
 #include "ops/op_def.h"
 
 // What the registration files share: from tensors to raw pointers, sizes and strides.
@@ -90,6 +91,9 @@ struct HeadsView {
   int64_t head_stride = 0;
 };
 HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor);
+
+/// The arguments of a static quantisation; the offset may be absent.
+QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);
 
 /// Distance between the tokens of an argument [tokens, heads, width], whose heads must lie side by side.
 int64_t token_stride(const ops::OpCall& call, size_t input);

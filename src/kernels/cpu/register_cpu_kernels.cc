@@ -15,6 +15,9 @@ void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_attention(registry, set);
   register_convolution(registry, set);
   register_measure(registry, set);
+  register_moves(registry);
+  register_quantize(registry, set);
+  register_fused(registry, set);
 }
 
 }  // namespace reprise::kernels::cpu

@@ -10,8 +10,11 @@ namespace reprise::kernels::cpu {
 void register_attention(ops::Registry& registry, InstructionSet set);
 void register_convolution(ops::Registry& registry, InstructionSet set);
 void register_elementwise(ops::Registry& registry, InstructionSet set);
+void register_fused(ops::Registry& registry, InstructionSet set);
 void register_linear(ops::Registry& registry, InstructionSet set);
 void register_measure(ops::Registry& registry, InstructionSet set);
+void register_moves(ops::Registry& registry);
+void register_quantize(ops::Registry& registry, InstructionSet set);
 void register_rows(ops::Registry& registry, InstructionSet set);
 
 }  // namespace reprise::kernels::cpu

@@ -1,11 +1,12 @@
 // Compiled once for each instruction set, see foreach_instruction_set.h.
 
+#include "kernels/cpu/rope_row_inl.h"
+
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
 template <typename T>
 void rope(const void* arguments, int64_t first, int64_t last) {
   const RopeArguments& a = *static_cast<const RopeArguments*>(arguments);
-  const int64_t half = a.head_dim / 2;
   for (int64_t tile = first; tile < last; ++tile) {
     const int64_t token = tile / a.heads;
     const int64_t head = tile % a.heads;
@@ -16,17 +17,7 @@ void rope(const void* arguments, int64_t first, int64_t last) {
       memset(y, 0, static_cast<size_t>(a.head_dim) * sizeof(T));
       continue;
     }
-    const float* cosine = a.table + position * a.head_dim;
-    const float* sine = cosine + half;
-    for (int64_t i = 0; i < half; i += 16) {
-      const int64_t left = half - i;
-      const V low = load_up_to(x + i, left);
-      const V high = load_up_to(x + half + i, left);
-      const V c = load_up_to(cosine + i, left);
-      const V s = load_up_to(sine + i, left);
-      store_up_to(y + i, low * c - high * s, left);
-      store_up_to(y + half + i, high * c + low * s, left);
-    }
+    rope_row(x, y, a.table + position * a.head_dim, a.head_dim);
   }
 }
 

@@ -1,0 +1,63 @@
+// Compiled once for each instruction set, see foreach_instruction_set.h.
+
+#include "kernels/cpu/quantize_row_inl.h"
+#include "kernels/cpu/silu_inl.h"
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
+template <typename T>
+struct PlainRow {
+  const T* x;
+  REPRISE_INLINE V at(int64_t i, int64_t left) const { return load_up_to(x + i, left); }
+};
+template <typename T>
+struct SwigluRow {
+  const T* gate;
+  const T* up;
+  REPRISE_INLINE V at(int64_t i, int64_t left) const {
+    const V value = silu_mul_of<T>(load_up_to(gate + i, left), load_up_to(up + i, left));
+    return rounded_as(value, static_cast<const T*>(nullptr));
+  }
+};
+
+template <typename T, typename Arguments>
+REPRISE_INLINE PlainRow<T> plain_row(const Arguments& a, int64_t row) {
+  return {static_cast<const T*>(a.a) + row * a.a_row_stride};
+}
+template <typename T, typename Arguments>
+REPRISE_INLINE SwigluRow<T> swiglu_row(const Arguments& a, int64_t row) {
+  return {static_cast<const T*>(a.a) + row * a.a_row_stride, static_cast<const T*>(a.b) + row * a.b_row_stride};
+}
+
+template <typename T, bool kSwiglu>
+void quantize(const void* arguments, int64_t first, int64_t last) {
+  const QuantizeArguments& a = *static_cast<const QuantizeArguments*>(arguments);
+  for (int64_t row = first; row < last; ++row) {
+    int8_t* y = a.y + row * a.columns;
+    if constexpr (kSwiglu) {
+      quantize_row(swiglu_row<T>(a, row), a.columns, a.scales, y);
+    } else {
+      quantize_row(plain_row<T>(a, row), a.columns, a.scales, y);
+    }
+  }
+}
+
+template <typename T, bool kSwiglu>
+void dynamic_quantize(const void* arguments, int64_t first, int64_t last) {
+  const DynamicQuantizeArguments& a = *static_cast<const DynamicQuantizeArguments*>(arguments);
+  for (int64_t row = first; row < last; ++row) {
+    int8_t* y = a.y + row * a.columns;
+    if constexpr (kSwiglu) {
+      a.scales[row] = dynamic_quantize_row(swiglu_row<T>(a, row), a.columns, a.smooth_scales, y);
+    } else {
+      a.scales[row] = dynamic_quantize_row(plain_row<T>(a, row), a.columns, a.smooth_scales, y);
+    }
+  }
+}
+
+constexpr QuantizeKernels kQuantizeKernels = {{quantize<float, false>, quantize<Bf16, false>},
+                                              {quantize<float, true>, quantize<Bf16, true>},
+                                              {dynamic_quantize<float, false>, dynamic_quantize<Bf16, false>},
+                                              {dynamic_quantize<float, true>, dynamic_quantize<Bf16, true>}};
+
+}  // namespace reprise::kernels::cpu::REPRISE_ISA

@@ -1,0 +1,174 @@
+#include "kernels/cpu/batch_matmul.h"
+#include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/fused_norm.h"
+#include "kernels/cpu/register_common.h"
+#include "kernels/cpu/register_families.h"
+#include "kernels/cpu/split_qkv.h"
+
+// Operators that take the place of several: add_rms_norm and its kin, swiglu, split_qkv_rms_norm_rope; and batch_matmul
+// with its transposed form.
+
+namespace reprise::kernels::cpu {
+namespace {
+
+/// What all of them share; `sum` is the output of the residual's sum.
+AddRmsNormArguments add_norm_arguments(const ops::OpCall& call, const Tensor& sum) {
+  const Tensor& x = call.inputs[0];
+  const Tensor& residual = call.inputs[1];
+  const RowsView view = view_as_rows(call, {&x, &residual}, true);
+  AddRmsNormArguments arguments{};
+  arguments.x = x.data();
+  arguments.residual = residual.data();
+  arguments.weight = call.inputs[2].data_as<float>();
+  arguments.sum = sum.data();
+  arguments.rows = view.rows;
+  arguments.columns = view.columns;
+  arguments.x_row_stride = view.row_strides[0];
+  arguments.residual_row_stride = view.row_strides[1];
+  arguments.epsilon = static_cast<float>(call.float_attribute(0));
+  return arguments;
+}
+
+void launch_norm(const ops::OpCall& call, const device::cpu::Kernel& kernel, const AddRmsNormArguments& arguments) {
+  stream_of(call).launch(kernel, fused_norm_tiles(arguments.rows), arguments);
+}
+
+template <InstructionSet kSet>
+void run_add_rms_norm(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("add_rms_norm", kSet, fused_norm_kernels(kSet).plain, kElementNames);
+  AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[1]);
+  arguments.y = call.outputs[0].data();
+  if (call.inputs.size() > 3) arguments.bias = call.inputs[3].data_as<float>();
+  launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
+}
+
+template <InstructionSet kSet>
+void run_add_rms_norm_quantize(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("add_rms_norm_quantize", kSet, fused_norm_kernels(kSet).quantize, kElementNames);
+  AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[1]);
+  arguments.quantized = call.outputs[0].data_as<int8_t>();
+  arguments.scales = quantize_scales(call.inputs[3], call.inputs[4]);
+  launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
+}
+
+template <InstructionSet kSet>
+void run_add_rms_norm_dynamic_quantize(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("add_rms_norm_dynamic_quantize", kSet, fused_norm_kernels(kSet).dynamic_quantize,
+                                       kElementNames);
+  AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[2]);
+  arguments.quantized = call.outputs[0].data_as<int8_t>();
+  arguments.row_scales = call.outputs[1].data_as<float>();
+  if (call.inputs[3].defined()) arguments.smooth_scales = call.inputs[3].data_as<float>();
+  launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
+}
+
+template <InstructionSet kSet>
+void run_add_rms_norm_cast(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("add_rms_norm_cast", kSet, fused_norm_kernels(kSet).cast, kElementNames);
+  AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[2]);
+  arguments.wide = call.outputs[0].data_as<float>();
+  arguments.y = call.outputs[1].data();
+  launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
+}
+
+template <InstructionSet kSet>
+void run_embedding_rms_norm(const ops::OpCall& call) {
+  static constexpr std::string_view kFromF32[2] = {"f32.f32", "f32.bf16"};
+  static constexpr std::string_view kFromBf16[2] = {"bf16.f32", "bf16.bf16"};
+  static const KernelFunction(&functions)[2][2] = fused_norm_kernels(kSet).embedding;
+  static const NamedKernels<2> from_f32("embedding_rms_norm", kSet, functions[0], kFromF32);
+  static const NamedKernels<2> from_bf16("embedding_rms_norm", kSet, functions[1], kFromBf16);
+  const Tensor& table = call.inputs[1];
+  const EmbeddingRmsNormArguments arguments{.table = table.data(),
+                                            .ids = call.inputs[0].data_as<int32_t>(),
+                                            .weight = call.inputs[2].data_as<float>(),
+                                            .hidden = call.outputs[1].data(),
+                                            .y = call.outputs[0].data(),
+                                            .rows = call.inputs[0].size(0),
+                                            .columns = table.size(1),
+                                            .table_rows = table.size(0),
+                                            .table_row_stride = table.stride(0),
+                                            .epsilon = static_cast<float>(call.float_attribute(1))};
+  const NamedKernels<2>& kernels = element_of(table) == Element::kF32 ? from_f32 : from_bf16;
+  stream_of(call).launch(kernels[index_of(call.outputs[0])], fused_norm_tiles(arguments.rows), arguments);
+}
+
+template <InstructionSet kSet>
+void run_split_qkv(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("split_qkv_rms_norm_rope", kSet, split_qkv_kernels(kSet).split_qkv_rms_norm_rope,
+                                       kElementNames);
+  const auto floats = [&](size_t input) {
+    return call.inputs[input].defined() ? call.inputs[input].data_as<float>() : nullptr;
+  };
+  const Tensor& table = call.inputs[6];
+  const SplitQkvArguments arguments{.qkv = call.inputs[0].data(),
+                                    .weight = {floats(1), floats(2)},
+                                    .bias = {floats(3), floats(4)},
+                                    .table = floats(6),
+                                    .positions = call.inputs[5].data_as<int32_t>(),
+                                    .q = call.outputs[0].data(),
+                                    .k = call.outputs[1].data(),
+                                    .tokens = call.inputs[0].size(0),
+                                    .heads = call.int_attribute(0),
+                                    .kv_heads = call.int_attribute(1),
+                                    .head_dim = table.size(1),
+                                    .max_position = table.size(0),
+                                    .epsilon = static_cast<float>(call.float_attribute(2))};
+  stream_of(call).launch(kernels[index_of(call.inputs[0])],
+                         split_qkv_tiles(arguments.tokens, arguments.heads, arguments.kv_heads), arguments);
+}
+
+template <InstructionSet kSet>
+void launch_batch_matmul(const ops::OpCall& call, bool a_transposed, bool y_transposed) {
+  static const NamedKernels<2> kernels("batch_matmul", kSet, batch_matmul_kernels(kSet).batch_matmul, kElementNames);
+  const Tensor& a = call.inputs[0];
+  const Tensor& b = call.inputs[1];
+  const Tensor& y = call.outputs[0];
+  const size_t a_batch = a_transposed ? 1 : 0;
+  const size_t y_batch = y_transposed ? 1 : 0;
+  const BatchMatmulArguments arguments{.a = a.data(),
+                                       .b = b.data(),
+                                       .y = y.data(),
+                                       .batches = b.size(0),
+                                       .rows = a.size(1 - a_batch),
+                                       .inner = b.size(1),
+                                       .columns = b.size(2),
+                                       .a_batch_stride = a.stride(a_batch),
+                                       .a_row_stride = a.stride(1 - a_batch),
+                                       .b_batch_stride = b.stride(0),
+                                       .b_row_stride = b.stride(1),
+                                       .y_batch_stride = y.stride(y_batch),
+                                       .y_row_stride = y.stride(1 - y_batch)};
+  stream_of(call).launch(kernels[index_of(a)], batch_matmul_tiles(arguments.batches, arguments.rows, arguments.columns),
+                         arguments);
+}
+
+template <InstructionSet kSet>
+void run_batch_matmul(const ops::OpCall& call) {
+  launch_batch_matmul<kSet>(call, false, false);
+}
+
+template <InstructionSet kSet>
+void run_transpose_batch_matmul(const ops::OpCall& call) {
+  launch_batch_matmul<kSet>(call, call.bool_attribute(0), true);
+}
+
+}  // namespace
+
+void register_fused(ops::Registry& registry, InstructionSet set) {
+  const std::string device(kDeviceName);
+  with_instruction_set(set, [&](auto constant) {
+    constexpr InstructionSet kSet = decltype(constant)::value;
+    registry.get("add_rms_norm").set_kernel(device, {.run = run_add_rms_norm<kSet>});
+    registry.get("add_rms_norm_bias").set_kernel(device, {.run = run_add_rms_norm<kSet>});
+    registry.get("add_rms_norm_quantize").set_kernel(device, {.run = run_add_rms_norm_quantize<kSet>});
+    registry.get("add_rms_norm_dynamic_quantize").set_kernel(device, {.run = run_add_rms_norm_dynamic_quantize<kSet>});
+    registry.get("add_rms_norm_cast").set_kernel(device, {.run = run_add_rms_norm_cast<kSet>});
+    registry.get("embedding_rms_norm").set_kernel(device, {.run = run_embedding_rms_norm<kSet>});
+    registry.get("split_qkv_rms_norm_rope").set_kernel(device, {.run = run_split_qkv<kSet>});
+    registry.get("batch_matmul").set_kernel(device, {.run = run_batch_matmul<kSet>});
+    registry.get("transpose_batch_matmul").set_kernel(device, {.run = run_transpose_batch_matmul<kSet>});
+  });
+}
+
+}  // namespace reprise::kernels::cpu

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/kernel_types.h"
+
+namespace reprise::kernels::cpu {
+
+/// Takes the heads of q and k out of merged rows [q | k | v], norms each as rms_norm does, rounds it, and turns it as
+/// rope does. A position outside the table gives zeros.
+struct SplitQkvArguments {
+  const void* qkv;         ///< [tokens, (heads + 2 kv_heads) * head_dim]
+  const float* weight[2];  ///< of q and of k, [head_dim]
+  const float* bias[2];    ///< the same, or null
+  const float* table;      ///< [max_position, head_dim]
+  const int32_t* positions;
+  void* q;  ///< [tokens, heads, head_dim]
+  void* k;  ///< [tokens, kv_heads, head_dim]
+  int64_t tokens;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_dim;
+  int64_t max_position;
+  float epsilon;
+};
+/// A tile is one head of q or k of one token.
+int64_t split_qkv_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);
+
+struct SplitQkvKernels {
+  KernelFunction split_qkv_rms_norm_rope[2];  ///< [element of qkv, q and k]
+};
+const SplitQkvKernels& split_qkv_kernels(InstructionSet set);
+
+}  // namespace reprise::kernels::cpu
