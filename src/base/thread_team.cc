@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -33,10 +34,19 @@ void pause_briefly() {
 ThreadTeam::ThreadTeam(int threads, int cpus) : size_(std::max(1, threads)), may_spin_(threads <= cpus) {
   if (size_ >= (1 << kMemberBits)) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
   workers_.reserve(static_cast<size_t>(size_ - 1));
-  for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { work(member); });
+  try {
+    for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { work(member); });
+  } catch (const std::system_error& error) {
+    const size_t started = workers_.size() + 1;
+    dismiss_workers();
+    throw Error(ErrorCode::kResourceExhausted, "cannot start {} threads, only {}: {}", size_, started, error.what())
+        .remedy("ask for fewer threads");
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { dismiss_workers(); }
+
+void ThreadTeam::dismiss_workers() {
   if (workers_.empty()) return;
   // A run with no function is the sign to leave.
   members_ = size_;

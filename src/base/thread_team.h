@@ -19,6 +19,7 @@ namespace reprise {
 class ThreadTeam {
  public:
   /// `threads` members, the caller of run() being member 0; `cpus`: how many of them can run at the same time.
+  /// kResourceExhausted when the system refuses as many threads.
   ThreadTeam(int threads, int cpus);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -52,6 +53,8 @@ class ThreadTeam {
   using Function = void (*)(void* callable, int member);
   struct Abandoned {};
 
+  /// Lets the workers leave and waits for them.
+  void dismiss_workers();
   void run_on_team(int threads, Function function, void* callable);
   void work(int member);
   void call(int member);

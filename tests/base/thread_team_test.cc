@@ -1,9 +1,13 @@
 #include "base/thread_team.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <numeric>
 #include <stdexcept>
+
+#include "base/error.h"
 
 namespace reprise {
 namespace {
@@ -95,6 +99,23 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ThreadTeamSizes,
                          [](const auto& sizes) {
                            return std::to_string(sizes.param.first) + "On" + std::to_string(sizes.param.second);
                          });
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need the address space that is taken here
+TEST(ThreadTeamDeathTest, ThreadsThatTheSystemRefusesAreAnErrorAndNotTheEnd) {
+  const auto start_too_many = [] {
+    // Every thread's stack takes address space.
+    const rlimit limit = {size_t{1} << 30, size_t{1} << 30};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    try {
+      const ThreadTeam team(4000, 2);
+    } catch (const Error& error) {
+      ::_exit(error.code() == ErrorCode::kResourceExhausted ? 0 : 3);
+    }
+    ::_exit(4);
+  };
+  EXPECT_EXIT(start_too_many(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(ThreadTeam, RefusesAbsurdSizes) { EXPECT_ANY_THROW(ThreadTeam(1 << 20, 1)); }
 
