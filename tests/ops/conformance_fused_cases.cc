@@ -262,6 +262,15 @@ void add_fused_cases(std::vector<ConformanceCase>& cases) {
   const Tensor bytes = random_tensor(DType::kF32, {3, 5}, random).with_meta(TensorMeta(DType::kI8, {4, 15}));
   TensorMeta cut = bytes.meta();
   cut.shape[1] = 7;
+  TensorMeta turned(DType::kF32, {3, 2, 5, 2});
+  turned.strides = {1, 30, 3, 15};
+  for (const char* op : {"copy", "copy_"}) {
+    const Tensor x = random_tensor(DType::kF32, {60}, random).with_meta(turned);
+    std::vector<Tensor> inputs = {x};
+    if (std::string_view(op) == "copy_")
+      inputs.insert(inputs.begin(), random_tensor(DType::kF32, {3, 2, 5, 2}, random));
+    cases.push_back({.op = op, .name = "with all axes turned", .inputs = inputs});
+  }
   cases.push_back({.op = "copy", .name = "int8", .inputs = {bytes}});
   cases.push_back({.op = "copy", .name = "int8 with gaps", .inputs = {bytes.with_meta(cut, 3)}});
 }

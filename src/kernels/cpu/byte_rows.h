@@ -6,6 +6,23 @@ namespace reprise::kernels::cpu {
 
 // Moves of whole rows of bytes: the same for every element and instruction set.
 
+/// y = x for tensors of one shape and any strides, seen as rows of columns: up to four outer axes make the rows.
+struct CopyArguments {
+  static constexpr int kOuterAxes = 4;
+  const void* x;
+  void* y;
+  int64_t sizes[kOuterAxes];      ///< outermost first; 1 where there are fewer axes
+  int64_t x_strides[kOuterAxes];  ///< bytes, here and below
+  int64_t y_strides[kOuterAxes];
+  int64_t columns;
+  int64_t x_step;
+  int64_t y_step;
+  int64_t element_bytes;
+};
+/// A tile is one row.
+int64_t copy_tiles(const CopyArguments& arguments);
+void copy_bytes(const void* arguments, int64_t first, int64_t last);
+
 /// Most pieces of one launch of cat.
 inline constexpr int64_t kCatPieces = 8;
 

@@ -1,9 +1,8 @@
-#include "kernels/cpu/byte_rows.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
 #include "kernels/cpu/rows.h"
 
-// Operators that move rows: cast, copy, copy_, embedding, gather_rows, store_kv.
+// Operators that move rows: cast, embedding, gather_rows, store_kv.
 
 namespace reprise::kernels::cpu {
 namespace {
@@ -32,11 +31,12 @@ const ConvertingKernels& cast_kernels() {
   return kernels;
 }
 
-/// `scale`: elements of the kernel for one of the tensors'.
-void launch_cast(const ops::OpCall& call, const Tensor& x, const Tensor& y, const device::cpu::Kernel& kernel,
-                 int64_t scale) {
+template <InstructionSet kSet>
+void run_cast(const ops::OpCall& call) {
+  const Tensor& x = call.inputs[0];
+  const Tensor& y = call.outputs[0];
   RowsView view;
-  if (x.is_contiguous() && y.is_contiguous() && x.rank() > 1) {
+  if (x.is_contiguous() && x.rank() > 1) {
     // Merged into one row it would be one tile.
     view.rows = x.size(0);
     view.columns = view.rows == 0 ? 0 : x.shape().elements() / view.rows;
@@ -47,50 +47,10 @@ void launch_cast(const ops::OpCall& call, const Tensor& x, const Tensor& y, cons
   const CastArguments arguments{.x = x.data(),
                                 .y = y.data(),
                                 .rows = view.rows,
-                                .columns = view.columns * scale,
-                                .x_row_stride = view.row_strides[0] * scale,
-                                .y_row_stride = view.row_strides[1] * scale};
-  stream_of(call).launch(kernel, cast_tiles(view.rows), arguments);
-}
-
-template <InstructionSet kSet>
-void run_cast(const ops::OpCall& call) {
-  const Tensor& x = call.inputs[0];
-  const Tensor& y = call.outputs[0];
-  launch_cast(call, x, y, cast_kernels<kSet>().at(element_of(x), element_of(y)), 1);
-}
-
-/// Single bytes have no kernel of their own: rows of them are moved as one piece.
-constexpr device::cpu::Kernel kByteCopy = {"copy.bytes", cat_bytes};
-
-void launch_byte_copy(const ops::OpCall& call, const Tensor& x, const Tensor& y) {
-  const RowsView view = view_as_rows(call, {&x, &y}, x.rank() > 1 && x.is_contiguous() && y.is_contiguous());
-  CatArguments arguments{};
-  arguments.pieces[0] = {x.data(), view.columns, view.row_strides[0]};
-  arguments.y = y.data();
-  arguments.count = 1;
-  arguments.rows = view.rows;
-  arguments.y_row_stride = view.row_strides[1];
-  stream_of(call).launch(kByteCopy, cat_tiles(arguments), arguments);
-}
-
-/// Equal elements are copied bit by bit, whatever they stand for: only their size matters.
-template <InstructionSet kSet>
-void launch_copy(const ops::OpCall& call, const Tensor& x, const Tensor& y) {
-  const size_t bytes = size_of(x.dtype());
-  if (bytes < 2) return launch_byte_copy(call, x, y);
-  const Element element = bytes == 2 ? Element::kBf16 : Element::kF32;
-  launch_cast(call, x, y, cast_kernels<kSet>().at(element, element), static_cast<int64_t>(bytes / size_of(element)));
-}
-
-template <InstructionSet kSet>
-void run_copy(const ops::OpCall& call) {
-  launch_copy<kSet>(call, call.inputs[0], call.outputs[0]);
-}
-
-template <InstructionSet kSet>
-void run_copy_over(const ops::OpCall& call) {
-  launch_copy<kSet>(call, call.inputs[1], call.inputs[0]);
+                                .columns = view.columns,
+                                .x_row_stride = view.row_strides[0],
+                                .y_row_stride = view.row_strides[1]};
+  stream_of(call).launch(cast_kernels<kSet>().at(element_of(x), element_of(y)), cast_tiles(view.rows), arguments);
 }
 
 void launch_lookup(const ops::OpCall& call, const Tensor& table, const Tensor& rows, const ConvertingKernels& kernels) {
@@ -146,8 +106,6 @@ void register_rows(ops::Registry& registry, InstructionSet set) {
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
     registry.get("cast").set_kernel(device, {.run = run_cast<kSet>});
-    registry.get("copy").set_kernel(device, {.run = run_copy<kSet>});
-    registry.get("copy_").set_kernel(device, {.run = run_copy_over<kSet>});
     registry.get("embedding").set_kernel(device, {.run = run_embedding<kSet>});
     registry.get("gather_rows").set_kernel(device, {.run = run_gather_rows<kSet>});
     registry.get("store_kv").set_kernel(device, {.run = run_store_kv<kSet>});
