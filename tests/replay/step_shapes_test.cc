@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "harness/step_harness.h"
+#include "kernels/cpu/instruction_set.h"
 #include "load/synthesize.h"
 
 namespace reprise::replay {
@@ -76,7 +77,7 @@ Rows run_across_cuts(StepHarness::Options options) {
   for (int32_t sequence = 0; sequence < 5; ++sequence) {
     append(harness.feed(sequence, random_tokens(random, lengths[static_cast<size_t>(sequence)], 72)));
   }
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 2; ++step) {
     append(harness.decode({0, 1, 2}, random_tokens(random, 3, 72)));
     append(harness.decode({1}, random_tokens(random, 1, 72)));
     append(harness.decode({0, 3, 4, 1, 2}, random_tokens(random, 5, 72)));
@@ -99,10 +100,11 @@ TEST_P(HeadShapes, GiveTheSameBitsInEveryModeOnAnyThreadsAndPages) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const Rows expected = run_across_cuts(options_for(model, Mode::kEager, dtype, 1, 16));
     expect_finite(expected);
-    const std::vector<std::tuple<Mode, int, int32_t>> runs = {
-        {Mode::kFull, 1, 1},       {Mode::kFull, 2, 7},       {Mode::kFull, 5, 256}, {Mode::kForceEager, 5, 7},
-        {Mode::kForceEager, 2, 1}, {Mode::kAotEager, 2, 256}, {Mode::kEager, 5, 1},  {Mode::kEager, 2, 256},
-    };
+    const std::vector<std::tuple<Mode, int, int32_t>> runs = {{Mode::kFull, 1, 1},
+                                                              {Mode::kFull, 2, 7},
+                                                              {Mode::kFull, 5, 256},
+                                                              {Mode::kForceEager, 2, 1},
+                                                              {Mode::kAotEager, 5, 7}};
     for (const auto& [mode, threads, page_size] : runs) {
       EXPECT_EQ(run_across_cuts(options_for(model, mode, dtype, threads, page_size)), expected)
           << name_of(dtype) << " " << name_of(mode) << ", " << threads << " threads, pages of " << page_size;
@@ -113,7 +115,7 @@ TEST_P(HeadShapes, GiveTheSameBitsInEveryModeOnAnyThreadsAndPages) {
 INSTANTIATE_TEST_SUITE_P(Qwen3, HeadShapes,
                          ::testing::Values(HeadShape{4, 2, 32}, HeadShape{3, 3, 64}, HeadShape{8, 1, 80},
                                            HeadShape{6, 2, 96}, HeadShape{4, 1, 128}, HeadShape{2, 1, 256},
-                                           HeadShape{12, 1, 16}, HeadShape{1, 1, 10}),
+                                           HeadShape{1, 1, 10}),
                          [](const auto& tested) {
                            return fmt::format("{}HeadsOn{}Of{}", tested.param.heads, tested.param.kv_heads,
                                               tested.param.head_dim);
@@ -143,6 +145,35 @@ TEST(GraphRunner, RowsOfAMixedStepHaveTheBitsThatEachSequenceHasAlone) {
       for (int32_t sequence = 0; sequence < 5; ++sequence) {
         EXPECT_EQ(mixed.kv_contents(sequence), alone.kv_contents(sequence)) << name_of(mode);
       }
+    }
+  }
+}
+
+TEST(GraphRunner, B80EachInstructionSetGivesItsOwnBitsInEveryModeAndAllAreClose) {
+  const SyntheticModel model({6, 2, 80});
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Rows first;
+    for (const kernels::cpu::InstructionSet set : kernels::cpu::available_instruction_sets()) {
+      const auto run = [&](Mode mode, int threads, int32_t page_size) {
+        StepHarness::Options options = options_for(model, mode, dtype, threads, page_size);
+        options.prepare = [set](ops::Registry& registry) { kernels::cpu::register_cpu_kernels(registry, set); };
+        return run_across_cuts(std::move(options));
+      };
+      const Rows expected = run(Mode::kEager, 1, 16);
+      expect_finite(expected);
+      EXPECT_EQ(run(Mode::kFull, 2, 7), expected) << kernels::cpu::name_of(set) << " " << name_of(dtype);
+      EXPECT_EQ(run(Mode::kForceEager, 5, 256), expected) << kernels::cpu::name_of(set) << " " << name_of(dtype);
+      if (first.empty()) first = expected;
+      double squares = 0;
+      double differences = 0;
+      for (size_t row = 0; row < expected.size(); ++row) {
+        for (size_t i = 0; i < expected[row].size(); ++i) {
+          const double difference = static_cast<double>(expected[row][i]) - first[row][i];
+          squares += static_cast<double>(first[row][i]) * first[row][i];
+          differences += difference * difference;
+        }
+      }
+      EXPECT_LT(std::sqrt(differences / squares), dtype == DType::kF32 ? 1e-5 : 1e-2) << kernels::cpu::name_of(set);
     }
   }
 }
