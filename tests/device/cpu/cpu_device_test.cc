@@ -16,6 +16,8 @@
 #include <thread>
 
 #include "base/cpu_topology.h"
+#include "device/cpu/event_state.h"
+#include "device/cpu/stream_queue.h"
 #include "device/cpu/test_kernels.h"
 
 namespace reprise::device::cpu {
@@ -219,6 +221,19 @@ TEST(CpuDevice, AGraphMayBeClosedByTwoThreadsAtOnce) {
     second.join();
     EXPECT_EQ(calls, 1);
   }
+}
+
+TEST(CpuDevice, RecordsThatAreLostWithAStreamAreWaitedForByNobody) {
+  StreamQueue queue(0);
+  const auto event = std::make_shared<EventState>(EventKind::kOrdinary);
+  Instruction record(Opcode::kRecord);
+  record.event = {event.get(), 1};
+  queue.append(1).add(record);
+  queue.keep(event);
+  EXPECT_FALSE(event->is_reached(1));
+  queue.drop();
+  EXPECT_TRUE(event->is_reached(1));
+  EXPECT_TRUE(queue.empty());
 }
 
 TEST(CpuDevice, ALongQueueIsRunByTheThreadThatFillsIt) {
