@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,10 @@ struct PassResult {
   std::vector<std::string> refusals;  ///< candidates left alone, with the place and the reason
 };
 
-/// One rewrite of graphs: a file of passes/ and a line in a pipeline.
+/// One rewrite of graphs: a file of passes/ and a line in a pipeline, or a function of the user's.
 struct Pass {
-  const char* name;
-  PassResult (*run)(graph::Graph& graph);
+  std::string name;
+  std::function<PassResult(graph::Graph& graph)> run;
 };
 
 }  // namespace reprise::compile

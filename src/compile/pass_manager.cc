@@ -3,18 +3,21 @@
 #include <chrono>
 
 #include "base/error.h"
-#include "compile/passes/eliminate_dead_code.h"
-#include "compile/passes/remove_noop_ops.h"
+#include "compile/standard_passes.h"
 #include "graph/verify.h"
 
 namespace reprise::compile {
 
-PassManager PassManager::standard() {
+PassManager PassManager::standard(const ops::Registry& registry, const PassOptions& options) {
   PassManager manager;
-  manager.add({"remove_noop_ops", remove_noop_ops});
-  // Last, so that what the passes before made useless is gone.
-  manager.add({"eliminate_dead_code", eliminate_dead_code});
+  for (Pass& pass : standard_passes(registry, options)) manager.add(std::move(pass));
   return manager;
+}
+
+std::vector<std::string> PassManager::names() const {
+  std::vector<std::string> names;
+  for (const Pass& pass : passes_) names.push_back(pass.name);
+  return names;
 }
 
 std::vector<PassReport> PassManager::run(graph::Graph& graph) const {

@@ -3,13 +3,16 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compile/pass.h"
+#include "compile/pass_options.h"
+#include "ops/registry.h"
 
 namespace reprise::compile {
 
-/// One pass of a run.
+/// One pass of a run: what it did and how long it took.
 struct PassReport {
   std::string pass;
   int64_t nodes_before = 0;
@@ -22,10 +25,14 @@ struct PassReport {
 /// Runs passes in order; after each the graph is verified, so that a fault is reported with the pass that made it.
 class PassManager {
  public:
-  /// The pipeline that every optimised mode uses.
-  static PassManager standard();
+  /// The pipeline that every optimised mode uses. The registry must outlive the manager and the graphs; it need not
+  /// have the catalogue's operators: fusions into those that it lacks are left out. Throws kInvalidArgument for a
+  /// disabled pass that does not exist.
+  static PassManager standard(const ops::Registry& registry, const PassOptions& options = {});
 
-  void add(Pass pass) { passes_.push_back(pass); }
+  void add(Pass pass) { passes_.push_back(std::move(pass)); }
+  /// Names of the passes, in order.
+  std::vector<std::string> names() const;
   /// Called with the graph after each pass: for dumps.
   void set_observer(std::function<void(const Pass&, const graph::Graph&)> observer) { observer_ = std::move(observer); }
   std::vector<PassReport> run(graph::Graph& graph) const;

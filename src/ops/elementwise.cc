@@ -105,8 +105,8 @@ void reciprocal_(ForwardContext& context, const Tensor& x, std::source_location 
 }
 
 void register_elementwise(Registry& registry) {
-  registry.add(OpDef("add(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_add));
-  registry.add(OpDef("mul(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_mul));
+  registry.add(OpDef("add(Tensor a, Tensor b) -> Tensor y", {.commutative = true}, infer_binary, reference_add));
+  registry.add(OpDef("mul(Tensor a, Tensor b) -> Tensor y", {.commutative = true}, infer_binary, reference_mul));
   registry.add(OpDef("silu(Tensor x) -> Tensor y", {}, infer_unary, reference_silu));
   registry.add(OpDef("divide(Tensor a, Tensor b) -> Tensor y", {}, infer_binary, reference_divide));
   registry.add(OpDef("reciprocal(Tensor x) -> Tensor y", {}, infer_unary, reference_reciprocal));

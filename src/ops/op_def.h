@@ -53,6 +53,7 @@ struct Traits {
   bool host_tiled = false;  ///< its launches depend on host lists
   bool rowwise = true;      ///< row i of the results depends on row i of the inputs only (and on weights and caches)
   Rounding rounding = Rounding::kAtStore;
+  bool commutative = false;  ///< the first two tensors may change places without changing a bit
 };
 
 /// How one device runs an operator.

@@ -121,6 +121,7 @@ class GraphRunner::Implementation {
     options.limits = {tokens, sequences, options_.max_pages, options_.sequence_state};
     options.all_logits = all_logits;
     options.optimise = options_.mode != Mode::kAotEager;
+    options.passes = options_.passes;
     options.poison = options_.poison;
     return std::make_unique<StepProgram>(registry_, device_, method_, names_, std::move(options));
   }
@@ -314,6 +315,10 @@ int64_t GraphRunner::method_calls() const { return implementation_->method_calls
 int64_t GraphRunner::operator_dispatches() const { return implementation_->operator_dispatches(); }
 
 const graph::Graph& GraphRunner::decode_graph() { return implementation_->decode_program().executable().graph(); }
+
+const std::vector<compile::PassReport>& GraphRunner::decode_pass_reports() {
+  return implementation_->decode_program().pass_reports();
+}
 
 std::string GraphRunner::program_text(int32_t bucket) { return implementation_->program_text(bucket); }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/pass_manager.h"
 #include "device/device.h"
 #include "graph/graph.h"
 #include "ops/forward_context.h"
@@ -25,6 +26,7 @@ using StepMethod = std::function<Tensor(ops::ForwardContext& context)>;
 
 struct RunnerOptions {
   Mode mode = Mode::kFull;
+  compile::PassOptions passes;  ///< of the modes that optimise
   BucketOptions buckets;
   int32_t max_prefill_tokens = 512;  ///< most tokens of one step that is not a decode step
   int32_t max_pages = 1;             ///< most pages of one sequence: columns of the block table
@@ -93,6 +95,8 @@ class GraphRunner {
   int64_t operator_dispatches() const;
   /// The decode step's graph, after the passes of the mode; traced on demand.
   const graph::Graph& decode_graph();
+  /// What the passes did to it.
+  const std::vector<compile::PassReport>& decode_pass_reports();
   /// The captured program of a bucket as text; captured on demand.
   std::string program_text(int32_t bucket);
 

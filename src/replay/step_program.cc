@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/pass_manager.h"
 #include "compile/tracer.h"
 #include "graph/hash.h"
 
@@ -16,13 +15,14 @@ StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, 
       names_(names),
       options_(std::move(options)),
       inputs_(device, options_.limits, options_.poison) {
+  options_.passes.device = std::string(device.name());
   executable_ = std::make_unique<compile::Executable>(
-      trace(), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
+      trace(&pass_reports_), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
   arena_ = device.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
   arena_->commit(executable_->arena_bytes());
 }
 
-graph::Graph StepProgram::trace() const {
+graph::Graph StepProgram::trace(std::vector<compile::PassReport>* reports) const {
   const StepLimits& limits = options_.limits;
   compile::Tracer tracer(registry_, options_.name);
   const Dim tokens = Dim::symbolic(tracer.symbol("tokens", 1, limits.tokens));
@@ -42,7 +42,9 @@ graph::Graph StepProgram::trace() const {
   context.kv_lengths = tracer.host_list("kv_lengths", sequences);
   const Tensor logits = method_(context);
   graph::Graph graph = tracer.finish({&logits, 1});
-  if (options_.optimise) compile::PassManager::standard().run(graph);
+  if (!options_.optimise) return graph;
+  std::vector<compile::PassReport> done = compile::PassManager::standard(registry_, options_.passes).run(graph);
+  if (reports != nullptr) *reports = std::move(done);
   return graph;
 }
 
@@ -56,7 +58,7 @@ void StepProgram::poison_arena(device::Stream& stream) {
 }
 
 void StepProgram::check_retrace() const {
-  const graph::Graph again = trace();
+  const graph::Graph again = trace(nullptr);
   if (graph::structural_hash(again) != graph::structural_hash(executable_->graph())) {
     throw Error(ErrorCode::kInternal,
                 "tracing '{}' again gives another graph: the method depends on something unguarded", options_.name);

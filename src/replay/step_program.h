@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compile/executable.h"
+#include "compile/pass_manager.h"
 #include "device/device.h"
 #include "ops/forward_context.h"
 #include "ops/registry.h"
@@ -31,6 +32,7 @@ class StepProgram {
     StepLimits limits;
     bool all_logits = false;
     bool optimise = true;  ///< run the standard passes
+    compile::PassOptions passes;
     bool poison = false;
   };
 
@@ -38,6 +40,8 @@ class StepProgram {
               const ParameterNames& names, Options options);
 
   const compile::Executable& executable() const { return *executable_; }
+  /// What the passes did; empty where none ran.
+  const std::vector<compile::PassReport>& pass_reports() const { return pass_reports_; }
   StaticInputs& inputs() { return inputs_; }
   size_t arena_bytes() const { return executable_->arena_bytes(); }
 
@@ -49,13 +53,14 @@ class StepProgram {
   void check_retrace() const;
 
  private:
-  graph::Graph trace() const;
+  graph::Graph trace(std::vector<compile::PassReport>* reports) const;
 
   const ops::Registry& registry_;
   const CountedMethod& method_;
   const ParameterNames& names_;
   Options options_;
   StaticInputs inputs_;
+  std::vector<compile::PassReport> pass_reports_;
   std::unique_ptr<compile::Executable> executable_;
   std::shared_ptr<device::Arena> arena_;
 };

@@ -29,7 +29,7 @@ TEST_F(ExecutableOnCpu, AGraphOfNoNodesGivesBackItsInputsAndViewsOfThem) {
   TracedStep step(registry_);
   const Tensor outputs[] = {step.x, ops::slice(step.context, step.x, 1, 1, 3), step.x};
   graph::Graph graph = step.tracer.finish(outputs);
-  PassManager::standard().run(graph);
+  PassManager::standard(registry_).run(graph);
   const Executable executable(std::move(graph), "cpu", {8, 8});
   EXPECT_EQ(executable.arena_bytes(), 0u);
   const auto arena = device_->reserve_arena(kAlignment);

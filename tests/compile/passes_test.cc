@@ -77,11 +77,13 @@ TEST(PassManager, ReportsEachPassAndNamesTheOneThatFails) {
   const Tensor y = ops::add(step.context, step.x, step.x);
   ops::silu(step.context, y);
   graph::Graph graph = step.tracer.finish({&y, 1});
-  const std::vector<PassReport> reports = PassManager::standard().run(graph);
-  ASSERT_EQ(reports.size(), 2u);
-  EXPECT_EQ(reports[1].pass, "eliminate_dead_code");
-  EXPECT_EQ(reports[1].nodes_before, 2);
-  EXPECT_EQ(reports[1].nodes_after, 1);
+  const std::vector<PassReport> reports = PassManager::standard(registry).run(graph);
+  EXPECT_EQ(reports.front().pass, "remove_noop_ops");
+  const auto dead_code = std::find_if(reports.begin(), reports.end(),
+                                      [](const PassReport& report) { return report.pass == "eliminate_dead_code"; });
+  ASSERT_NE(dead_code, reports.end());
+  EXPECT_EQ(dead_code->nodes_before, 2);
+  EXPECT_EQ(dead_code->nodes_after, 1);
 
   PassManager broken;
   broken.add({"break_names", [](graph::Graph& target) {

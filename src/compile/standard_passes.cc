@@ -1,0 +1,67 @@
+#include "compile/standard_passes.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest_name.h"
+#include "compile/passes/eliminate_dead_code.h"
+#include "compile/passes/remove_noop_ops.h"
+
+namespace reprise::compile {
+namespace {
+
+/// Collects passes, each under the switch that governs it.
+class Pipeline {
+ public:
+  explicit Pipeline(const PassOptions& options) : options_(options) {}
+
+  void add(bool enabled, Pass pass) {
+    known_.push_back(pass.name);
+    const auto& disabled = options_.disabled_passes;
+    if (enabled && std::find(disabled.begin(), disabled.end(), pass.name) == disabled.end()) {
+      passes_.push_back(std::move(pass));
+    }
+  }
+
+  void add(bool enabled, std::string name, ReplacementSet replacements) {
+    const RewriteOptions rewrite{.device = options_.device, .allow_inexact = options_.inexact_fusions};
+    add(enabled, {std::move(name), [replacements = std::move(replacements), rewrite](graph::Graph& graph) {
+                    return replacements.run(graph, rewrite);
+                  }});
+  }
+
+  std::vector<Pass> finish() {
+    for (const std::string& name : options_.disabled_passes) {
+      if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
+      std::string list;
+      for (const std::string& known : known_) list += (list.empty() ? "" : ", ") + known;
+      const std::string nearest = nearest_name(name, known_);
+      throw Error(ErrorCode::kInvalidArgument, "there is no pass '{}' to disable", name)
+          .remedy(nearest.empty() ? "there are " + list : fmt::format("did you mean '{}'?", nearest));
+    }
+    return std::move(passes_);
+  }
+
+ private:
+  const PassOptions& options_;
+  std::vector<Pass> passes_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace
+
+std::vector<Pass> standard_passes(const ops::Registry& /*registry*/, const PassOptions& options) {
+  Pipeline pipeline(options);
+  for (const Pass& pass : options.pre_passes) pipeline.add(true, pass);
+  pipeline.add(options.remove_noop_ops, {"remove_noop_ops", remove_noop_ops});
+  for (size_t i = 0; i < options.replacements.size(); ++i) {
+    const std::string name = i == 0 ? "user_replacements" : fmt::format("user_replacements_{}", i);
+    pipeline.add(options.pattern_fusion_pass, name, options.replacements[i]);
+  }
+  for (const Pass& pass : options.post_passes) pipeline.add(true, pass);
+  // What the passes before made useless goes before memory is looked at.
+  pipeline.add(true, {"eliminate_dead_code", eliminate_dead_code});
+  return pipeline.finish();
+}
+
+}  // namespace reprise::compile
