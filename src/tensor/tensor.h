@@ -42,7 +42,9 @@ class Tensor {
   Tensor() = default;
   Tensor(TensorMeta meta, std::shared_ptr<Storage> storage, size_t offset_bytes = 0)
       : meta_(std::move(meta)), storage_(std::move(storage)), offset_bytes_(offset_bytes), defined_(true) {
-    if (storage_ != nullptr) data_ = static_cast<std::byte*>(storage_->data()) + offset_bytes_;
+    if (storage_ != nullptr && storage_->data() != nullptr) {
+      data_ = static_cast<std::byte*>(storage_->data()) + offset_bytes_;
+    }
   }
   /// A tensor of device memory that somebody else keeps alive for as long as it is used.
   static Tensor borrowed(TensorMeta meta, void* data);
