@@ -31,9 +31,11 @@ spdlog::logger& logger() {
     created.set_pattern("[%H:%M:%S.%e] %^%l%$: %v");
     const char* wanted = std::getenv("REPRISE_LOG");
     const std::string name = wanted == nullptr ? "info" : wanted;
-    created.set_level(name == "off"                                         ? spdlog::level::off
-                      : spdlog::level::from_str(name) == spdlog::level::off ? spdlog::level::info
-                                                                            : spdlog::level::from_str(name));
+    const bool unknown = name != "off" && spdlog::level::from_str(name) == spdlog::level::off;
+    created.set_level(unknown ? spdlog::level::info : spdlog::level::from_str(name));
+    if (unknown && !name.empty()) {
+      created.warn("REPRISE_LOG is '{}', which is none of debug, info, warning, error and off: info is used", name);
+    }
     return created;
   }();
   return instance;

@@ -13,13 +13,27 @@
 namespace reprise {
 namespace {
 
+/// Which limit a failed call ran into, if any.
+ErrorCode code_of(int reason) {
+  switch (reason) {
+    case ENOENT:
+      return ErrorCode::kNotFound;
+    case ENOMEM:
+      return ErrorCode::kOutOfMemory;
+    case EMFILE:
+    case ENFILE:
+      return ErrorCode::kResourceExhausted;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
 /// Opens a regular file and tells its size. O_NONBLOCK keeps a FIFO without a writer from blocking the open.
 int open_regular(const std::filesystem::path& path, size_t& size) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     const int reason = errno;
-    throw Error(reason == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot open {}: {}", path.string(),
-                std::strerror(reason));
+    throw Error(code_of(reason), "cannot open {}: {}", path.string(), std::strerror(reason));
   }
   struct stat status{};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -41,7 +55,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   }
   const int reason = errno;
   ::close(descriptor);
-  if (data == MAP_FAILED) throw Error(ErrorCode::kIo, "cannot map {}: {}", path.string(), std::strerror(reason));
+  if (data == MAP_FAILED) throw Error(code_of(reason), "cannot map {}: {}", path.string(), std::strerror(reason));
   return std::shared_ptr<MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size));
 }
 

@@ -31,6 +31,12 @@ int columns_of(std::FILE* stream) {
   return kDefaultColumns;
 }
 
+// Unlike fmt::print() this does not throw: work must not end because nobody can watch it.
+void write(std::FILE* stream, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+  std::fflush(stream);
+}
+
 }  // namespace
 
 ProgressBar::ProgressBar(std::FILE* stream) : stream_(stream), terminal_(::isatty(::fileno(stream)) == 1) {}
@@ -53,21 +59,19 @@ void ProgressBar::update(double done, double total, const std::string& text) {
   if (now - start_ < kSilence || now - drawn_ < kRedraw) return;
   const double seconds = std::chrono::duration<double>(now - start_).count();
   if (terminal_) {
-    fmt::print(stream_, "\r\x1b[K{}", line(done, total, text, seconds, columns_of(stream_)));
+    write(stream_, "\r\x1b[K" + line(done, total, text, seconds, columns_of(stream_)));
   } else {
     const int quarter = total > 0 ? static_cast<int>(4 * done / total) : 0;
     if (quarter == printed_quarter_) return;
     printed_quarter_ = quarter;
-    fmt::print(stream_, "{}\n", line(done, total, text, seconds, kDefaultColumns));
+    write(stream_, line(done, total, text, seconds, kDefaultColumns) + "\n");
   }
-  std::fflush(stream_);
   drawn_ = now;
   visible_ = true;
 }
 
 void ProgressBar::finish() {
-  if (visible_ && terminal_) fmt::print(stream_, "\r\x1b[K");
-  if (visible_) std::fflush(stream_);
+  if (visible_ && terminal_) write(stream_, "\r\x1b[K");
   visible_ = false;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/devices.h"
 #include "engine/random.h"
 
 namespace reprise::cli {
@@ -122,7 +123,7 @@ void DecodeSteps::step() {
 std::string bench_subject(Session& session) {
   const model::ModelInfo& info = session.model()->info();
   return fmt::format("{}: {} of {} layers, {}; {}", session.directory().string(), info.architecture, info.layers,
-                     name_of(info.dtype), session.device().capabilities().description);
+                     name_of(info.dtype), describe(session.device()));
 }
 
 void add_bench(CommandLine& program) {

@@ -1,10 +1,16 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <charconv>
+#include <filesystem>
+#include <iostream>
+#include <limits>
 #include <new>
+#include <type_traits>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "cli/input.h"
 
 namespace reprise::cli {
 namespace {
@@ -14,15 +20,52 @@ int run_reporting(const std::function<int()>& run) {
   try {
     return run();
   } catch (const Error& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    write_message(fmt::format("error: {}\n", error.what()));
     return exit_code(error.code());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "error: out of memory\n");
+    write_message("error: out of memory\n");
     return exit_code(ErrorCode::kOutOfMemory);
+  } catch (const std::filesystem::filesystem_error& error) {
+    write_message(fmt::format("error: {}\n", error.what()));
+    return exit_code(ErrorCode::kIo);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
+    write_message(fmt::format("error: {}\n", error.what()));
     return exit_code(ErrorCode::kInternal);
   }
+}
+
+/// Passes only plain decimal numbers in the range of T. CLI11 by itself reads "" as 0 and "010" as 8, takes -1 for the
+/// largest unsigned number and cuts off what is larger.
+template <typename T>
+std::string check_number(std::string& text) {
+  std::string_view digits = text;
+  if (digits.starts_with('+') && !digits.starts_with("+-")) digits.remove_prefix(1);
+  T value{};
+  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (fault != std::errc() || end != digits.data() + digits.size()) {
+    if constexpr (std::is_integral_v<T>) {
+      return fmt::format("'{}' is not an integer from {} to {}", text, std::numeric_limits<T>::min(),
+                         std::numeric_limits<T>::max());
+    } else {
+      return fmt::format("'{}' is not a number", text);
+    }
+  }
+  text = fmt::format("{}", value);
+  return {};
+}
+
+/// Checks the values of an option whose variable holds numbers.
+template <typename T>
+void check_values(CLI::Option& option, const T& /*target*/) {
+  if constexpr (std::is_arithmetic_v<T>) option.transform(CLI::Validator(check_number<T>, ""));
+}
+template <typename T>
+void check_values(CLI::Option& option, const std::optional<T>& /*target*/) {
+  check_values(option, T());
+}
+template <typename T>
+void check_values(CLI::Option& option, const std::vector<T>& /*target*/) {
+  check_values(option, T());
 }
 
 }  // namespace
@@ -57,6 +100,7 @@ void CommandLine::on_run(std::function<int()> run) { parser_->run = std::move(ru
 #define REPRISE_OPTION(TYPE)                                                                  \
   void CommandLine::option(const std::string& names, TYPE& target, const std::string& help) { \
     parser_->last = parser_->app->add_option(names, target, help);                            \
+    check_values(*parser_->last, target);                                                     \
   }
 REPRISE_OPTION(std::string)
 REPRISE_OPTION(int32_t)
@@ -67,11 +111,16 @@ REPRISE_OPTION(std::optional<std::string>)
 REPRISE_OPTION(std::optional<int32_t>)
 REPRISE_OPTION(std::optional<uint64_t>)
 REPRISE_OPTION(std::optional<double>)
-REPRISE_OPTION(std::vector<std::string>)
 #undef REPRISE_OPTION
+
+void CommandLine::option(const std::string& names, std::vector<std::string>& target, const std::string& help) {
+  // One text after each name: with more, CLI11 also takes "[a,b]" apart.
+  parser_->last = parser_->app->add_option(names, target, help)->allow_extra_args(false);
+}
 
 void CommandLine::option(const std::string& names, std::vector<int32_t>& target, const std::string& help) {
   parser_->last = parser_->app->add_option(names, target, help)->delimiter(',');
+  check_values(*parser_->last, target);
 }
 
 void CommandLine::flag(const std::string& names, bool& target, const std::string& help) {
@@ -99,7 +148,8 @@ int CommandLine::run(int argc, char** argv) {
     parser_->app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version are "errors" with status 0; every other fault of the arguments is the user's.
-    return parser_->app->exit(error) == 0 ? 0 : exit_code(ErrorCode::kInvalidArgument);
+    if (parser_->app->exit(error) != 0) return exit_code(ErrorCode::kInvalidArgument);
+    return std::cout.flush() ? 0 : exit_code(ErrorCode::kIo);
   }
   const CommandLine* chosen = this;
   for (bool found = true; found;) {
@@ -112,9 +162,10 @@ int CommandLine::run(int argc, char** argv) {
     }
   }
   if (!chosen->parser_->run) {
-    fmt::print(stderr, "{}", chosen->parser_->app->help());
+    write_message(parser_->app->help());  // of the chosen command, with the names before it
     return exit_code(ErrorCode::kInvalidArgument);
   }
+  log_enabled(LogLevel::kWarning);  // Reads REPRISE_LOG: a wrong value must be told even if nothing else is.
   return run_reporting(chosen->parser_->run);
 }
 

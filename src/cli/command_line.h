@@ -33,7 +33,8 @@ class CommandLine {
   void option(const std::string& names, std::optional<int32_t>& target, const std::string& help);
   void option(const std::string& names, std::optional<uint64_t>& target, const std::string& help);
   void option(const std::string& names, std::optional<double>& target, const std::string& help);
-  /// Several values after one name, or the name several times; numbers and choices also with commas between them.
+  /// Several numbers or choices after one name, commas between them or not, or the name several times. Texts, which may
+  /// hold anything, come one after each name.
   void option(const std::string& names, std::vector<int32_t>& target, const std::string& help);
   void option(const std::string& names, std::vector<std::string>& target, const std::string& help);
   void flag(const std::string& names, bool& target, const std::string& help);

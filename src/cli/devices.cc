@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "device/cpu/cpu_device.h"
+#include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "kernels/cpu/register_empty_kernels.h"
 
@@ -17,6 +18,12 @@ std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::R
   }
   kernels::cpu::register_cpu_kernels(registry);
   return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
+}
+
+std::string describe(const device::Device& device) {
+  const std::string& text = device.capabilities().description;
+  if (device.name() != "cpu") return text;
+  return fmt::format("{}; {} kernels", text, name_of(kernels::cpu::instruction_set_from_environment()));
 }
 
 ops::Registry with_empty_kernels(const ops::Registry& registry, const device::Device& device) {

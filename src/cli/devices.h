@@ -18,6 +18,9 @@ struct DeviceRequest {
 /// place above the devices that knows them by name.
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry);
 
+/// The device, its threads and the kernels that open_device() chose for it, for people.
+std::string describe(const device::Device& device);
+
 /// A copy of a registry whose kernels on the device compute nothing; what a run costs then is the host's part.
 ops::Registry with_empty_kernels(const ops::Registry& registry, const device::Device& device);
 

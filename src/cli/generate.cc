@@ -1,11 +1,15 @@
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/devices.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
@@ -20,7 +24,7 @@ using Json = nlohmann::ordered_json;
 struct GenerateOptions {
   SessionOptions session;
   std::optional<std::string> prompt;
-  std::string prompts_file;
+  std::optional<std::string> prompts_file;
   engine::SamplingParameters sampling;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int32_t> top_k;
@@ -39,12 +43,36 @@ void apply_defaults(GenerateOptions& options, const load::GenerationConfig& conf
   sampling.top_p = options.top_p.value_or(config.top_p.value_or(1.0));
   sampling.min_p = options.min_p.value_or(config.min_p.value_or(0.0));
   sampling.repetition_penalty = options.repetition_penalty.value_or(config.repetition_penalty.value_or(1.0));
+  if (sampling.temperature > 0) return;
+  std::string unused;
+  for (const auto& [given, name] : {std::pair(options.top_k.has_value(), "--top-k"),
+                                    {options.top_p.has_value(), "--top-p"},
+                                    {options.min_p.has_value(), "--min-p"}}) {
+    if (given) unused += (unused.empty() ? "" : ", ") + std::string(name);
+  }
+  if (!unused.empty()) log_warning("without effect at temperature 0: {}; give a --temperature to sample", unused);
 }
 
-/// One prompt a line: a JSON object with "prompt" (or "text"), or a JSON string.
+/// The text of one line: a JSON object with "prompt" (or "text"), or a JSON string. Keys beside it are put into
+/// `unused`.
+std::optional<std::string> prompt_of(const Json& json, std::set<std::string>& unused) {
+  if (json.is_string()) return json.get<std::string>();
+  if (!json.is_object()) return std::nullopt;
+  for (const char* key : {"prompt", "text"}) {
+    if (!json.contains(key) || !json[key].is_string()) continue;
+    for (const auto& [name, value] : json.items()) {
+      if (name != key) unused.insert(name);
+    }
+    return json[key].get<std::string>();
+  }
+  return std::nullopt;
+}
+
+/// One prompt a line; lines without any text are skipped.
 std::vector<std::string> read_prompts(const std::string& path) {
   const std::string content = read_file(path);
   std::vector<std::string> prompts;
+  std::set<std::string> unused;
   size_t line_number = 0;
   for (size_t begin = 0; begin < content.size();) {
     const size_t end = std::min(content.find('\n', begin), content.size());
@@ -52,26 +80,22 @@ std::vector<std::string> read_prompts(const std::string& path) {
     begin = end + 1;
     ++line_number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_string()) {
-      prompts.push_back(json.get<std::string>());
-    } else if (json.is_object() && json.contains("prompt") && json["prompt"].is_string()) {
-      prompts.push_back(json["prompt"].get<std::string>());
-    } else if (json.is_object() && json.contains("text") && json["text"].is_string()) {
-      prompts.push_back(json["text"].get<std::string>());
-    } else {
+    std::optional<std::string> prompt = prompt_of(Json::parse(line, nullptr, false), unused);
+    if (!prompt) {
       throw Error(ErrorCode::kCorruptData, "{}, line {}: expected {{\"prompt\": \"...\"}} or a JSON string", path,
                   line_number);
     }
+    prompts.push_back(std::move(*prompt));
   }
+  if (!unused.empty()) log_warning("{}: keys without effect: {}", path, fmt::join(unused, ", "));
   if (prompts.empty()) throw Error(ErrorCode::kInvalidArgument, "{} holds no prompt", path);
   return prompts;
 }
 
 std::vector<std::string> collect_prompts(const GenerateOptions& options) {
-  if (!options.prompts_file.empty()) {
+  if (options.prompts_file) {
     if (options.prompt) throw Error(ErrorCode::kInvalidArgument, "give either --prompt or --prompts, not both");
-    return read_prompts(options.prompts_file);
+    return read_prompts(*options.prompts_file);
   }
   if (options.prompt) return {*options.prompt};
   return {read_standard_input()};
@@ -184,7 +208,12 @@ class Generation {
                      "\n");
       }
     };
-    open_.insert(engine_->submit(std::move(request)));
+    try {
+      open_.insert(engine_->submit(std::move(request)));
+    } catch (Error& error) {
+      if (prompts_.size() > 1) error.add_context(fmt::format("prompt {}", index));
+      throw;
+    }
   }
 
   void cancel_rest() {
@@ -209,7 +238,7 @@ class Generation {
       if (options_.json) {
         write_output(R"({"statement": )" + statement_json(*engine_) + "}\n");
       } else {
-        fmt::print(stderr, "\n{}\n{}", session_.device().capabilities().description, statement_text(*engine_));
+        write_message(fmt::format("\n{}\n{}", describe(session_.device()), statement_text(*engine_)));
       }
     }
     for (const engine::RequestOutput& output : outputs_) {
@@ -272,9 +301,9 @@ void add_generate(CommandLine& program) {
   options->session.add_engine(command);
   options->session.add_graph(command);
   command.footer(
-      "The text goes to standard output as it is produced, the statement to standard error: speeds, decode steps by "
-      "how\n"
-      "they ran and why, and what captures cost.");
+      "The text goes to standard output, that of a single prompt as it is produced; the statement goes to standard "
+      "error:\n"
+      "speeds, decode steps by how they ran and why, and what captures cost. With --json both go to standard output.");
   command.on_run([options] { return run_generate(*options); });
 }
 

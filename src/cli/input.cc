@@ -22,4 +22,6 @@ void write_output(const std::string& text) {
   }
 }
 
+void write_message(std::string_view text) noexcept { std::fwrite(text.data(), 1, text.size(), stderr); }
+
 }  // namespace reprise::cli

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/session.h"
 #include "cli/statement.h"
 #include "load/safetensors_writer.h"
@@ -40,7 +41,7 @@ int run_logits(const LogitsOptions& options) {
   load::SafetensorsWriter writer(options.output, {{"logits", meta.dtype, meta.shape}});
   writer.write("logits", std::as_bytes(std::span(logits)));
   writer.finish();
-  fmt::print(stderr, "{}: logits {}\n{}", options.output, meta.to_string(), statement_text(*engine));
+  write_message(fmt::format("{}: logits {}\n{}", options.output, meta.to_string(), statement_text(*engine)));
   return 0;
 }
 

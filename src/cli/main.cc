@@ -1,7 +1,24 @@
+#include <fcntl.h>
+
 #include "cli/commands.h"
+
+namespace {
+
+/// A standard stream that the caller closed would lend its number to the next file that is opened, and messages would
+/// go into it. These stand-ins fail for reading and writing, as a closed stream does.
+void occupy_closed_standard_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    // The lowest free number is taken, which is this one: those before it are open by now.
+    if (::fcntl(stream, F_GETFD) < 0) [[maybe_unused]]
+      const int ignored = ::open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
+  }
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace reprise::cli;
+  occupy_closed_standard_streams();
   CommandLine program("reprise", "Runs large language models by replaying their captured decode step.");
   program.version("reprise " REPRISE_VERSION);
   add_generate(program);

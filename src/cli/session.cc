@@ -90,10 +90,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
   end_token_ids_ = load::end_tokens(load::ModelConfig::load(directory()), generation_config_);
 }
 
-std::filesystem::path Session::directory() const {
-  const std::filesystem::path path(options_.model);
-  return std::filesystem::is_directory(path) ? path : path.parent_path();
-}
+std::filesystem::path Session::directory() const { return load::model_directory(options_.model); }
 
 std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                                      int64_t kv_tokens, int32_t max_context) {

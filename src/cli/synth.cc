@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/progress_bar.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "load/synthesize.h"
 
 namespace reprise::cli {
@@ -28,7 +29,7 @@ void add_synth(CommandLine& program) {
     };
     load::synthesize_checkpoint(options->shape, options->output, synthesis);
     bar.finish();
-    fmt::print(stderr, "{}: written\n", options->output);
+    write_message(fmt::format("{}: written\n", options->output));
     return 0;
   });
 }

@@ -22,7 +22,7 @@ struct TokenizeOptions {
 
 Json encode_line(const text::Tokenizer& tokenizer, const Json& line, const TokenizeOptions& options) {
   if (!line.is_object() || !line.contains("text") || !line["text"].is_string()) {
-    throw Error(ErrorCode::kCorruptData, "expected {{\"text\": \"...\"}}");
+    throw Error(ErrorCode::kCorruptData, R"(expected {"text": "..."})");
   }
   text::EncodeOptions encode;
   if (options.no_added_tokens) encode.added_tokens = text::AddedTokenPolicy::kNone;
@@ -34,7 +34,7 @@ Json decode_line(const text::Tokenizer& tokenizer, const Json& line, const Token
   const Json& ids = line.is_object() && line.contains("ids") ? line["ids"] : line;
   const auto is_id = [](const Json& value) { return value.is_number_integer() && value >= 0 && value <= INT32_MAX; };
   if (!ids.is_array() || !std::all_of(ids.begin(), ids.end(), is_id)) {
-    throw Error(ErrorCode::kCorruptData, "expected {{\"ids\": [1, 2, 3]}}");
+    throw Error(ErrorCode::kCorruptData, R"(expected {"ids": [1, 2, 3]})");
   }
   return {{"text", tokenizer.decode(ids.get<std::vector<int32_t>>(), options.skip_special)}};
 }

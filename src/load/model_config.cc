@@ -236,4 +236,9 @@ bool ModelConfig::is_sparse_layer(int64_t layer) const {
          std::ranges::find(mlp_only_layers, static_cast<int32_t>(layer)) == mlp_only_layers.end();
 }
 
+std::filesystem::path model_directory(const std::filesystem::path& model) {
+  if (std::filesystem::is_directory(model)) return model;
+  return model.has_parent_path() ? model.parent_path() : ".";
+}
+
 }  // namespace reprise::load

@@ -39,8 +39,7 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::Registry& registry,
                                   device::Device& device, const ModelOptions& options) {
-  const std::filesystem::path directory = std::filesystem::is_directory(path) ? path : path.parent_path();
-  const load::ModelConfig config = load::ModelConfig::load(directory);
+  const load::ModelConfig config = load::ModelConfig::load(load::model_directory(path));
   if (options.without_weights) return build(config, nullptr, registry, device, options);
   const load::Checkpoint checkpoint = load::Checkpoint::open(path);
   return build(config, &checkpoint, registry, device, options);
