@@ -51,6 +51,7 @@ Executable::Executable(graph::Graph graph, std::string_view device, std::vector<
 
 void Executable::plan() {
   value_interval_.assign(graph_.value_limit(), -1);
+  placements_ = placements(graph_);
   workspace_interval_.assign(graph_.node_limit(), -1);
   workspace_bytes_.assign(graph_.node_limit(), 0);
   std::vector<MemoryInterval> intervals;
@@ -68,9 +69,17 @@ void Executable::plan() {
     }
     if (!node.op->traits().view) {
       for (const graph::ValueId output : node.outputs) {
-        value_interval_[static_cast<size_t>(output)] = static_cast<int32_t>(intervals.size());
-        const size_t bytes = at(graph_.value(output).meta, max_symbols_).contiguous_bytes();
-        intervals.push_back({bytes, position, position});
+        // What is placed in another value lives in that one's interval, which begins with the first part.
+        const auto& placement = placements_[static_cast<size_t>(output)];
+        const graph::ValueId whole = placement ? graph_.node(placement->cat).outputs[0] : output;
+        int32_t& interval = value_interval_[static_cast<size_t>(whole)];
+        if (interval < 0) {
+          interval = static_cast<int32_t>(intervals.size());
+          const size_t bytes = at(graph_.value(whole).meta, max_symbols_).contiguous_bytes();
+          intervals.push_back({bytes, position, position});
+        }
+        intervals[static_cast<size_t>(interval)].last = position;
+        value_interval_[static_cast<size_t>(output)] = interval;
       }
       const ops::OpKernel& kernel = *node.op->kernel(device_);
       if (kernel.max_workspace != nullptr) {
@@ -124,11 +133,23 @@ std::vector<Tensor> Executable::tensors_for(std::span<const int64_t> symbols, co
         tensor = Tensor(meta, nullptr);
       } else {
         const int32_t interval = value_interval_[static_cast<size_t>(output)];
-        tensor = Tensor(meta, arena, plan_.offsets[static_cast<size_t>(interval)]);
+        tensor =
+            Tensor(meta, arena, plan_.offsets[static_cast<size_t>(interval)] + offset_in_interval(output, symbols));
       }
     }
   }
   return tensors;
+}
+
+size_t Executable::offset_in_interval(graph::ValueId value, std::span<const int64_t> symbols) const {
+  const auto& placement = placements_[static_cast<size_t>(value)];
+  if (!placement) return 0;
+  size_t bytes = 0;
+  const graph::Node& cat = graph_.node(placement->cat);
+  for (size_t i = 0; i < placement->argument; ++i) {
+    bytes += at(graph_.value(cat.inputs[i]).meta, symbols).contiguous_bytes();
+  }
+  return bytes;
 }
 
 ops::OpCall Executable::call_of(const graph::Node& node, std::span<const int64_t> symbols,
@@ -169,6 +190,9 @@ std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, c
   for (const graph::NodeId id : graph_.order()) {
     const graph::Node& node = graph_.node(id);
     if (node.op->traits().view) continue;
+    // The parts of a placed cat already lie in its result.
+    if (is_placed_cat(node) && placements_[static_cast<size_t>(node.inputs[0])].value_or(Placement{}).cat == id)
+      continue;
     BoundGraph::Node bound;
     bound.op = node.op;
     bound.kernel = node.op->kernel(device_);

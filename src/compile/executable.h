@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "compile/bound_graph.h"
 #include "compile/memory_plan.h"
+#include "compile/placement.h"
 #include "graph/graph.h"
 
 namespace reprise::compile {
@@ -37,6 +39,8 @@ class Executable {
   void plan();
   std::vector<Tensor> tensors_for(std::span<const int64_t> symbols, const std::shared_ptr<Storage>& arena,
                                   std::span<const Tensor> inputs) const;
+  /// Bytes from the start of a value's interval to it.
+  size_t offset_in_interval(graph::ValueId value, std::span<const int64_t> symbols) const;
   ops::OpCall call_of(const graph::Node& node, std::span<const int64_t> symbols, std::span<const Tensor> values,
                       std::vector<Tensor>& inputs, std::vector<ops::HostList>& lists,
                       std::vector<ops::Attribute>& attributes) const;
@@ -45,9 +49,10 @@ class Executable {
   std::string device_;
   std::vector<int64_t> max_symbols_;
   MemoryPlan plan_;
-  std::vector<int32_t> value_interval_;      ///< by value id; -1 when the value does not lie in the arena itself
-  std::vector<int32_t> workspace_interval_;  ///< by node id
-  std::vector<size_t> workspace_bytes_;      ///< by node id
+  std::vector<int32_t> value_interval_;  ///< by value id; -1 when the value does not lie in the arena itself
+  std::vector<std::optional<Placement>> placements_;  ///< by value id
+  std::vector<int32_t> workspace_interval_;           ///< by node id
+  std::vector<size_t> workspace_bytes_;               ///< by node id
 };
 
 }  // namespace reprise::compile

@@ -116,7 +116,7 @@ Tensor cat(ForwardContext& context, std::span<const Tensor> tensors, int64_t axi
   size_t count = 0;
   if (last < tensors.size()) inputs[count++] = cat(context, tensors.first(tensors.size() - last), axis, where);
   for (const Tensor& tensor : tensors.last(last)) inputs[count++] = tensor;
-  const Attribute attributes[] = {axis};
+  const Attribute attributes[] = {axis, false};
   Tensor output;
   context.dispatcher.dispatch("cat", inputs, {}, attributes, {&output, 1}, where);
   return output;
@@ -128,8 +128,8 @@ void register_copies(Registry& registry) {
   registry.add(OpDef("copy_(Tensor! to, Tensor from) -> ()", {.rounding = Rounding::kNone}, infer_copy_over,
                      reference_copy_over));
   registry.add(
-      OpDef("cat(Tensor a, Tensor? b, Tensor? c, Tensor? d, Tensor? e, Tensor? f, Tensor? g, Tensor? h, *, int axis) "
-            "-> Tensor y",
+      OpDef("cat(Tensor a, Tensor? b, Tensor? c, Tensor? d, Tensor? e, Tensor? f, Tensor? g, Tensor? h, *, int axis, "
+            "bool placed = false) -> Tensor y",
             {.rowwise = false, .rounding = Rounding::kNone}, infer_cat, reference_cat));
 }
 

@@ -21,7 +21,8 @@ void copy_(ForwardContext& context, const Tensor& to, const Tensor& from,
 /// Tensors that one cat operator takes; the function below nests operators for more.
 inline constexpr size_t kMaxCatTensors = 8;
 /// The tensors one after the other along an axis: at least one, of one dtype, and of one shape but for that axis. Along
-/// axis 0 their sizes may be symbolic in one symbol.
+/// axis 0 their sizes may be symbolic in one symbol. (The operator's attribute `placed` is for graphs: a pass that sets
+/// it asks the memory plan to make the tensors where they lie in the result. It changes no value.)
 Tensor cat(ForwardContext& context, std::span<const Tensor> tensors, int64_t axis,
            std::source_location where = std::source_location::current());
 

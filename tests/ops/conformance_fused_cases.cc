@@ -101,20 +101,20 @@ void add_moves(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
     cases.push_back({.op = "cat",
                      .name = fmt::format("three along {}", axis),
                      .inputs = {a, b, a, {}, {}, {}, {}, {}},
-                     .attributes = {axis}});
+                     .attributes = {axis, axis == 0}});
     cases.push_back({.op = "cat",
                      .name = fmt::format("eight along {}", axis),
                      .inputs = {b, a, b, a, b, a, b, a},
-                     .attributes = {axis}});
+                     .attributes = {axis, axis == 0}});
   }
   const Tensor none = random_tensor(dtype, {0, 3}, random);
   const Tensor some = random_tensor(dtype, {2, 3}, random);
   cases.push_back(
-      {.op = "cat", .name = "one", .inputs = {some, {}, {}, {}, {}, {}, {}, {}}, .attributes = {int64_t{0}}});
+      {.op = "cat", .name = "one", .inputs = {some, {}, {}, {}, {}, {}, {}, {}}, .attributes = {int64_t{0}, false}});
   cases.push_back({.op = "cat",
                    .name = "with an empty one",
                    .inputs = {none, some, none, {}, {}, {}, {}, {}},
-                   .attributes = {int64_t{0}}});
+                   .attributes = {int64_t{0}, false}});
   for (const char* op : {"scatter_rows", "scatter_rows_"}) {
     for (const Shape& shape : {Shape{7, 5}, Shape{7, 2, 33}}) {
       Shape updates = shape;
