@@ -7,16 +7,21 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/batch_matmul.h"
 #include "ops/convolution.h"
 #include "ops/copies.h"
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
+#include "ops/fused_norm.h"
 #include "ops/host_tensor.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "ops/quantize.h"
 #include "ops/reference_dispatcher.h"
 #include "ops/rope.h"
+#include "ops/split_qkv.h"
+#include "ops/swiglu.h"
 #include "ops/views.h"
 
 namespace reprise::ops {
@@ -154,6 +159,73 @@ TEST_F(Reference, ConvolutionKeepsItsStateFromStepToStep) {
   context_.sequence_slots = int_tensor({-1});
   EXPECT_THAT(step({5}, 9), ElementsAre(5.5f));
   EXPECT_THAT(values_of(state), ElementsAre(7, 7, 3, 4));
+}
+
+TEST_F(Reference, QuantizeRoundsHalfToEvenThenAddsTheOffsetAndSaturates) {
+  const Tensor x = float_tensor(kF32, {1, 6}, {1.25f, 1.75f, -1.25f, 1000, -1000, NAN});
+  const Tensor half = float_tensor(kF32, {1}, {0.5f});
+  const auto bytes = [](const Tensor& y) {
+    return std::vector<int>(y.data_as<int8_t>(), y.data_as<int8_t>() + y.shape().elements());
+  };
+  EXPECT_THAT(bytes(quantize(context_, x, half, {})), ElementsAre(2, 4, -2, 127, -128, 0));
+  EXPECT_THAT(bytes(quantize(context_, x, half, float_tensor(kF32, {1}, {3}))), ElementsAre(5, 7, 1, 127, -128, 0));
+}
+
+TEST_F(Reference, DynamicQuantizeGivesEachRowItsScale) {
+  const Tensor x = float_tensor(kF32, {3, 3}, {127, -63.5f, 2.5f, 0, 0, 0, 1, NAN, 2});
+  const Quantized y = dynamic_quantize(context_, x);
+  EXPECT_EQ(y.scales.shape(), Shape{3});
+  EXPECT_THAT(values_of(y.scales), ElementsAre(1, 0, IsNan()));
+  const auto* bytes = y.values.data_as<int8_t>();
+  EXPECT_THAT(std::vector<int>(bytes, bytes + 6), ElementsAre(127, -64, 2, 0, 0, 0));
+  const Quantized smooth = dynamic_quantize(context_, x, float_tensor(kF32, {3}, {1, 4, 1}));
+  EXPECT_THAT(values_of(smooth.scales), ElementsAre(2, 0, IsNan()));
+  EXPECT_EQ(smooth.values.data_as<int8_t>()[1], -127);
+}
+
+TEST_F(Reference, FusedOperatorsGiveWhatTheyReplace) {
+  const Tensor x = float_tensor(kF32, {1, 2}, {1, 1});
+  const Tensor residual = float_tensor(kF32, {1, 2}, {2, 3});
+  const Tensor weight = float_tensor(kF32, {2}, {1, 2});
+  const float scale = 1.0f / std::sqrt(12.5f);
+  const NormAndSum plain = add_rms_norm(context_, x, residual, weight, 0);
+  EXPECT_THAT(values_of(plain.sum), ElementsAre(3, 4));
+  EXPECT_THAT(values_of(plain.y), Pointwise(FloatNear(1e-6f), {3 * scale, 8 * scale}));
+  EXPECT_THAT(values_of(add_rms_norm_bias(context_, x, residual, weight, weight, 0).y),
+              Pointwise(FloatNear(1e-6f), {3 * scale + 1, 8 * scale + 2}));
+  EXPECT_THAT(values_of(swiglu(context_, float_tensor(kF32, {1, 4}, {1, -2, 10, 20}))),
+              Pointwise(FloatNear(1e-5f), {7.310586f, -4.768117f}));
+
+  // One head of each of q, k and v; position 1 turns by 90 degrees; norms of rows of equal size are 1 or -1.
+  context_.positions = int_tensor({1});
+  const Tensor ones = float_tensor(kF32, {2}, {1, 1});
+  const Tensor table = float_tensor(kF32, {2, 2}, {1, 0, 0, 1});
+  const Qkv heads = split_qkv_rms_norm_rope(context_, float_tensor(kF32, {1, 6}, {2, -2, 3, 3, 7, 8}),
+                                            {.q_weight = ones, .k_weight = ones}, table, 1, 1);
+  EXPECT_THAT(values_of(heads.q), Pointwise(FloatNear(1e-6f), {1, 1}));
+  EXPECT_THAT(values_of(heads.k), Pointwise(FloatNear(1e-6f), {-1, 1}));
+  EXPECT_THAT(values_of(heads.v), ElementsAre(7, 8));
+}
+
+TEST_F(Reference, CatNestsWhenThereAreMoreTensorsThanAnOperatorTakes) {
+  std::vector<Tensor> parts;
+  std::vector<float> expected;
+  for (int i = 0; i < 20; ++i) {
+    parts.push_back(float_tensor(kF32, {1, 1}, {static_cast<float>(i)}));
+    expected.push_back(static_cast<float>(i));
+  }
+  EXPECT_EQ(values_of(cat(context_, parts, 0)), expected);
+  EXPECT_EQ(values_of(cat(context_, parts, 1)), expected);
+  EXPECT_THROW(cat(context_, {}, 0), Error);
+}
+
+TEST_F(Reference, BatchedProductsMultiplyEachPair) {
+  const Tensor a = float_tensor(kF32, {2, 1, 2}, {1, 2, 3, 4});
+  const Tensor b = float_tensor(kF32, {2, 2, 2}, {1, 0, 0, 1, 1, 1, 1, -1});
+  EXPECT_THAT(values_of(batch_matmul(context_, a, b)), ElementsAre(1, 2, 7, -1));
+  const Tensor y = transpose_batch_matmul(context_, a, b, false);
+  EXPECT_EQ(y.shape(), (Shape{1, 2, 2}));
+  EXPECT_THAT(values_of(y), ElementsAre(1, 2, 7, -1));
 }
 
 TEST_F(Reference, PackingIntoAnUnknownFormatIsRefused) {

@@ -172,5 +172,57 @@ TEST(ShapeFunction, RefusesHostListsThatDoNotFit) {
       {HostList::traced(2, 1), HostList::traced(2, 2)});
 }
 
+TEST(ShapeFunction, FusedOperatorsKeepSymbolicRows) {
+  const Tensor x = traced(kBF16, {kT, 64});
+  const Tensor weight = traced(kF32, {64});
+  const std::vector<TensorMeta> norm = infer("add_rms_norm_dynamic_quantize", {x, x, weight, Tensor()}, {1e-6});
+  EXPECT_EQ(norm[0], TensorMeta(DType::kI8, {kT, 64}));
+  EXPECT_EQ(norm[1], TensorMeta(kF32, {kT}));
+  EXPECT_EQ(norm[2], TensorMeta(kBF16, {kT, 64}));
+  const Tensor head = traced(kF32, {16});
+  const std::vector<TensorMeta> heads =
+      infer("split_qkv_rms_norm_rope",
+            {traced(kBF16, {kT, 128}), head, head, Tensor(), Tensor(), traced(kI32, {kT}), traced(kF32, {100, 16})},
+            {int64_t{4}, int64_t{2}, 1e-6});
+  EXPECT_EQ(heads[0], TensorMeta(kBF16, {kT, 4, 16}));
+  EXPECT_EQ(heads[1], TensorMeta(kBF16, {kT, 2, 16}));
+  EXPECT_EQ(infer("transpose_batch_matmul", {traced(kBF16, {kT, 4, 16}), traced(kBF16, {4, 16, 8})}, {true})[0],
+            TensorMeta(kBF16, {kT, 4, 8}));
+  const Tensor none;
+  EXPECT_EQ(infer("cat", {x, traced(kBF16, {kT, 64}), traced(kBF16, {3, 64}), none, none, none, none, none},
+                  {int64_t{0}, false})[0],
+            TensorMeta(kBF16, {kT * 2 + 3, 64}));
+}
+
+TEST(ShapeFunction, FusedAndInPlaceOperatorsSayWhatDoesNotFit) {
+  const Tensor x = traced(kF32, {4, 8});
+  const Tensor none;
+  const Tensor weight = traced(kF32, {8});
+  expect_refused("add_rms_norm: argument 'residual' has dtype bfloat16, expected float32 as argument 'x'",
+                 "add_rms_norm", {x, traced(kBF16, {4, 8}), weight}, {1e-6});
+  expect_refused("add_rms_norm_quantize: argument 'scale' has shape [4], expected [8]", "add_rms_norm_quantize",
+                 {x, x, weight, traced(kF32, {4}), none}, {1e-6});
+  expect_refused("dynamic_quantize: argument 'x' has shape [8], expected at least 2 dimensions", "dynamic_quantize",
+                 {weight, none});
+  expect_refused("cast: attribute 'dtype' is int8, expected float32 or bfloat16", "cast", {x}, {DType::kI8});
+  expect_refused("transpose: attribute 'axis_b' is 2, expected 0 to 1", "transpose", {x}, {int64_t{0}, int64_t{2}});
+  expect_refused("transpose: attribute 'axis_a' is -1, expected 0 to 1", "transpose", {x}, {int64_t{-1}, int64_t{0}});
+  expect_refused("transpose: argument 'x' of shape [s0, 8] cannot move its symbolic axis", "transpose",
+                 {traced(kF32, {kT, 8})}, {int64_t{0}, int64_t{1}});
+  const Tensor head = traced(kF32, {4});
+  const Tensor positions = traced(kI32, {4});
+  const Tensor table = traced(kF32, {9, 4});
+  expect_refused("split_qkv_rms_norm_rope: argument 'qkv' has shape [4, 8], expected [4, 12]",
+                 "split_qkv_rms_norm_rope", {x, head, head, none, none, positions, table},
+                 {int64_t{1}, int64_t{1}, 1e-6});
+  expect_refused("split_qkv_rms_norm_rope: argument 'k_bias' is absent, expected both biases or none",
+                 "split_qkv_rms_norm_rope", {traced(kF32, {4, 12}), head, head, head, none, positions, table},
+                 {int64_t{1}, int64_t{1}, 1e-6});
+  expect_refused("cat: argument 'b' is absent, but a later one is given", "cat",
+                 {x, none, x, none, none, none, none, none}, {int64_t{0}, false});
+  expect_refused("scatter_rows_: argument 'updates' has shape [3, 8], expected [4, 8]", "scatter_rows_",
+                 {x, positions, traced(kF32, {3, 8})});
+}
+
 }  // namespace
 }  // namespace reprise::ops
