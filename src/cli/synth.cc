@@ -4,6 +4,7 @@
 #include "base/progress_bar.h"
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/interrupt.h"
 #include "load/synthesize.h"
 
 namespace reprise::cli {
@@ -24,7 +25,10 @@ void add_synth(CommandLine& program) {
     ProgressBar bar;
     load::SynthesisOptions synthesis;
     synthesis.seed = options->seed;
+    watch_interrupts();
     synthesis.progress = [&](uint64_t done, uint64_t total) {
+      // Thrown, so that the writer takes its unfinished file away.
+      if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: {} is not written", options->output);
       bar.update(static_cast<double>(done), static_cast<double>(total), "Writing " + options->shape);
     };
     load::synthesize_checkpoint(options->shape, options->output, synthesis);

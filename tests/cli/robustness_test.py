@@ -3,7 +3,9 @@ program says what is wrong with the documented exit code; nothing is taken for s
 import json
 import os
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import program
@@ -124,6 +126,19 @@ class Robustness(unittest.TestCase):
         self.assertIn("--top-p, --min-p", program.run_well(*call, "--top-p", "0.5", "--min-p", "0.1").stderr)
         self.assertNotIn("--top-p", program.run_well(*call, "--top-p", "0.5", "--temperature", "1").stderr)
         self.assertIn("REPRISE_LOG", program.run_well(*call, env={**os.environ, "REPRISE_LOG": "loud"}).stderr)
+
+    def test_an_interrupted_synth_leaves_no_file_behind(self):
+        directory = program.temporary_directory(self)
+        call = [program.PROGRAM, "synth", "qwen3-0.6b", str(directory / "model")]
+        with subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running:
+            partial = directory / "model/model.safetensors.partial"
+            while running.poll() is None and not partial.exists():
+                time.sleep(0.01)
+            running.send_signal(signal.SIGINT)
+            errors = running.communicate(timeout=60)[1]
+        self.assertEqual(running.returncode, 130, errors)
+        self.assertIn("interrupted", errors)
+        self.assertEqual([path.name for path in directory.rglob("*.safetensors*")], [])
 
     def test_graph_shows_the_batch_that_was_asked_for(self):
         def graph(*arguments):
