@@ -97,6 +97,7 @@ CommandLine& CommandLine::command(std::string name, std::string description) {
 
 void CommandLine::on_run(std::function<int()> run) { parser_->run = std::move(run); }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): TYPE is a type
 #define REPRISE_OPTION(TYPE)                                                                  \
   void CommandLine::option(const std::string& names, TYPE& target, const std::string& help) { \
     parser_->last = parser_->app->add_option(names, target, help);                            \
@@ -112,6 +113,7 @@ REPRISE_OPTION(std::optional<int32_t>)
 REPRISE_OPTION(std::optional<uint64_t>)
 REPRISE_OPTION(std::optional<double>)
 #undef REPRISE_OPTION
+// NOLINTEND(bugprone-macro-parentheses)
 
 void CommandLine::option(const std::string& names, std::vector<std::string>& target, const std::string& help) {
   // One text after each name: with more, CLI11 also takes "[a,b]" apart.
