@@ -21,7 +21,8 @@ class LinearMerge : public ::testing::TestWithParam<kernels::cpu::InstructionSet
 
   LinearWeights weights(DType dtype, int64_t outputs, int64_t inputs, bool bias) {
     LinearWeights result;
-    result.weight = pack_linear_weight(context_, random_tensor(dtype, {outputs, inputs}, random_));
+    const Tensor plain = random_tensor(dtype, {outputs, inputs}, random_);
+    result.weight = pack_linear_weight(context_, plain);
     stream_->synchronize();
     if (bias) result.bias = random_tensor(DType::kF32, {outputs}, random_);
     return result;
