@@ -22,14 +22,14 @@ struct PassOptions {
   /// Fusions that change a bit now and then.
   bool inexact_fusions = false;
 
-  /// The device whose kernels a fusion needs; "": any.
-  std::string device;
+  /// The device whose kernels a fusion needs; "": any. Packed weights can only be merged for a device.
+  std::string device = {};
   /// The user's fusions, which come before the catalogue's.
-  std::vector<ReplacementSet> replacements;
-  std::vector<Pass> pre_passes;
-  std::vector<Pass> post_passes;
+  std::vector<ReplacementSet> replacements = {};
+  std::vector<Pass> pre_passes = {};
+  std::vector<Pass> post_passes = {};
   /// Passes to leave out, by name: to find the one that holds a fault. Unknown names are refused.
-  std::vector<std::string> disabled_passes;
+  std::vector<std::string> disabled_passes = {};
 };
 
 }  // namespace reprise::compile

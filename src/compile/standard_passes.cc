@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "compile/passes/eliminate_dead_code.h"
+#include "compile/passes/fusions.h"
+#include "compile/passes/merge_linears.h"
 #include "compile/passes/remove_noop_ops.h"
 
 namespace reprise::compile {
@@ -48,9 +50,29 @@ class Pipeline {
   std::vector<std::string> known_;
 };
 
+/// Merged products first, because others match what they leave; quantised forms behind the plain ones that they grow
+/// from.
+void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOptions& options) {
+  const bool enabled = options.pattern_fusion_pass;
+  pipeline.add(enabled, {"merge_linears", [&registry, device = options.device](graph::Graph& graph) {
+                           return merge_linears(graph, registry, device);
+                         }});
+  pipeline.add(enabled, "gather_early", gather_early(registry));
+  pipeline.add(enabled, "embedding_rms_norm", fuse_embedding_rms_norm(registry));
+  pipeline.add(enabled, "add_rms_norm", fuse_add_rms_norm(registry));
+  pipeline.add(enabled, "add_rms_norm_dynamic_quantize", fuse_add_rms_norm_dynamic_quantize(registry));
+  pipeline.add(enabled, "add_rms_norm_cast", fuse_add_rms_norm_cast(registry));
+  pipeline.add(enabled, "transpose_batch_matmul", fuse_transpose_batch_matmul(registry));
+  pipeline.add(enabled, "add_rms_norm_quantize", fuse_add_rms_norm_quantize(registry));
+  pipeline.add(enabled, "fold_reciprocal", fold_reciprocal(registry));
+  pipeline.add(enabled, "split_qkv_rms_norm_rope", fuse_split_qkv_rms_norm_rope(registry));
+  pipeline.add(enabled, "swiglu", fuse_swiglu(registry));
+  pipeline.add(enabled, "swiglu_quantize", fuse_swiglu_quantize(registry));
+}
+
 }  // namespace
 
-std::vector<Pass> standard_passes(const ops::Registry& /*registry*/, const PassOptions& options) {
+std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptions& options) {
   Pipeline pipeline(options);
   for (const Pass& pass : options.pre_passes) pipeline.add(true, pass);
   pipeline.add(options.remove_noop_ops, {"remove_noop_ops", remove_noop_ops});
@@ -58,6 +80,7 @@ std::vector<Pass> standard_passes(const ops::Registry& /*registry*/, const PassO
     const std::string name = i == 0 ? "user_replacements" : fmt::format("user_replacements_{}", i);
     pipeline.add(options.pattern_fusion_pass, name, options.replacements[i]);
   }
+  add_fusions(pipeline, registry, options);
   for (const Pass& pass : options.post_passes) pipeline.add(true, pass);
   // What the passes before made useless goes before memory is looked at.
   pipeline.add(true, {"eliminate_dead_code", eliminate_dead_code});

@@ -5,9 +5,11 @@
 namespace reprise::compile {
 namespace {
 
-/// What tells one tensor of a model from another: its address, or without memory the storage object that stands for it.
-const void* identity(const Tensor& tensor) {
-  return tensor.data() != nullptr ? tensor.data() : static_cast<const void*>(tensor.storage().get());
+/// What tells one tensor of a model from another: its address, or without memory the storage object that stands for it
+/// and the place there.
+std::pair<const void*, size_t> identity(const Tensor& tensor) {
+  if (tensor.data() != nullptr) return {tensor.data(), 0};
+  return {tensor.storage().get(), tensor.offset_bytes()};
 }
 
 std::string source_of(const std::source_location& where) {
@@ -36,13 +38,13 @@ ops::HostList Tracer::host_list(std::string_view name, Dim length) {
 }
 
 void Tracer::name_parameter(std::string_view label, const Tensor& tensor) {
-  if (identity(tensor) != nullptr) labels_.emplace(identity(tensor), label);
+  if (identity(tensor).first != nullptr) labels_.emplace(identity(tensor), label);
 }
 
 graph::ValueId Tracer::value_of(const Tensor& tensor, const ops::OpDef& op, const std::string& source) {
   if (!tensor.defined()) return graph::kAbsent;
   if (tensor.is_traced()) return tensor.value();
-  if (identity(tensor) == nullptr) {
+  if (identity(tensor).first == nullptr) {
     break_graph(op, source, "an argument has neither memory nor a storage that could name it",
                 "build weights with the weight builder");
   }

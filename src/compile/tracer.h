@@ -1,10 +1,10 @@
 #pragma once
 
+#include <map>
 #include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,7 +43,7 @@ class Tracer final : public ops::Dispatcher {
 
   const ops::Registry& registry_;
   graph::Graph graph_;
-  std::unordered_map<const void*, std::string> labels_;
+  std::map<std::pair<const void*, size_t>, std::string> labels_;
   int64_t unnamed_ = 0;
 };
 

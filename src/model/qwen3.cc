@@ -36,15 +36,20 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     const std::string prefix = layer_prefix(i);
     Layer layer;
     layer.input_norm = weights.vector(prefix + "input_layernorm.weight");
-    layer.query = weights.linear(prefix + "self_attn.q_proj", bias, Parallel::kColumn);
-    layer.key = weights.linear(prefix + "self_attn.k_proj", bias, Parallel::kColumn);
-    layer.value = weights.linear(prefix + "self_attn.v_proj", bias, Parallel::kColumn);
+    const std::string projections[] = {prefix + "self_attn.q_proj", prefix + "self_attn.k_proj",
+                                       prefix + "self_attn.v_proj"};
+    const std::vector<ops::LinearWeights> qkv = weights.linears(projections, bias, Parallel::kColumn);
+    layer.query = qkv[0];
+    layer.key = qkv[1];
+    layer.value = qkv[2];
     layer.query_norm = weights.vector(prefix + "self_attn.q_norm.weight");
     layer.key_norm = weights.vector(prefix + "self_attn.k_norm.weight");
     layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
     layer.post_attention_norm = weights.vector(prefix + "post_attention_layernorm.weight");
-    layer.gate = weights.linear(prefix + "mlp.gate_proj", false, Parallel::kColumn);
-    layer.up = weights.linear(prefix + "mlp.up_proj", false, Parallel::kColumn);
+    const std::string gate_up_names[] = {prefix + "mlp.gate_proj", prefix + "mlp.up_proj"};
+    const std::vector<ops::LinearWeights> gate_up = weights.linears(gate_up_names, false, Parallel::kColumn);
+    layer.gate = gate_up[0];
+    layer.up = gate_up[1];
     layer.down = weights.linear(prefix + "mlp.down_proj", false, Parallel::kRow);
     layers_.push_back(std::move(layer));
   }

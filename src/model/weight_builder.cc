@@ -1,8 +1,11 @@
 #include "model/weight_builder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "load/convert.h"
+#include "ops/linear_merge.h"
 
 namespace reprise::model {
 namespace {
@@ -95,6 +98,25 @@ ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, o
   weights.weight = pack(prefix + ".weight", prefix + ".weight");
   if (bias) weights.bias = vector(prefix + ".bias");
   return weights;
+}
+
+std::vector<ops::LinearWeights> WeightBuilder::linears(std::span<const std::string> prefixes, bool bias,
+                                                       ops::LinearWeights::Parallel parallel) {
+  std::vector<ops::LinearWeights> weights;
+  for (const std::string& prefix : prefixes) weights.push_back(linear(prefix, bias, parallel));
+  if (!ops::merge_hazard(registry_, device_.name(), weights).empty()) return weights;
+  std::vector<ops::LinearWeights> parts = ops::merge_linear_weights(registry_, device_, weights).parts;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    rename(prefixes[i] + ".weight", parts[i].weight);
+    if (bias) rename(prefixes[i] + ".bias", parts[i].bias);
+  }
+  return parts;
+}
+
+void WeightBuilder::rename(const std::string& label, const Tensor& tensor) {
+  const auto place = std::find_if(names_.begin(), names_.end(), [&](const auto& name) { return name.first == label; });
+  REPRISE_CHECK(place != names_.end());
+  place->second = tensor;
 }
 
 ops::LinearWeights WeightBuilder::head(const load::ModelConfig& config) {

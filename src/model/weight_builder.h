@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,6 +38,10 @@ class WeightBuilder {
   Tensor vector(const std::string& name);
   /// `prefix`.weight in the compute dtype, packed; `prefix`.bias where `bias` is true.
   ops::LinearWeights linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel);
+  /// The same for layers that have one input: their weights lie one after the other in one storage where the device's
+  /// format allows it, so that graphs can make one product of them.
+  std::vector<ops::LinearWeights> linears(std::span<const std::string> prefixes, bool bias,
+                                          ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
   ops::LinearWeights head(const load::ModelConfig& config);
   /// A float32 tensor that the model computes itself.
@@ -55,6 +60,7 @@ class WeightBuilder {
   Tensor pack(const std::string& label, const std::string& name);
   Tensor pack_without_memory(const std::string& name);
   Tensor named(const std::string& label, Tensor tensor);
+  void rename(const std::string& label, const Tensor& tensor);
 
   const load::Checkpoint* checkpoint_;
   std::map<std::string, Shape> shapes_;

@@ -27,6 +27,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
 
   RunnerOptions runner_options;
   runner_options.mode = options_.mode;
+  runner_options.passes = options_.passes;
   runner_options.buckets.sizes = options_.buckets;
   runner_options.buckets.max_running = options_.max_running;
   runner_options.buckets.padding = options_.padding;

@@ -27,6 +27,7 @@ class StepHarness {
   struct Options {
     std::filesystem::path model;
     Mode mode = Mode::kFull;
+    compile::PassOptions passes;
     DType dtype = DType::kF32;
     int threads = 1;
     bool poison = true;

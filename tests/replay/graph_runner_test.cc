@@ -35,12 +35,12 @@ int64_t decodes(StepHarness& harness, StepReason reason) {
   return harness.runner().counters().steps(StepKind::kDecode, reason);
 }
 
-/// The model's rms_norm kernel, which fails while it is captured for four rows of the hidden size.
-ops::OpKernel healthy_norm;
-void norm_that_fails_to_capture_four_rows(const ops::OpCall& call) {
+/// The model's linear kernel, which fails while it is captured for four rows.
+ops::OpKernel healthy_linear;
+void linear_that_fails_to_capture_four_rows(const ops::OpCall& call) {
   const bool capturing = call.stream->capture_info().status == device::CaptureStatus::kActive;
   if (capturing && call.inputs[0].size(0) == 4) throw Error(ErrorCode::kOutOfMemory, "no memory for four rows");
-  healthy_norm.run(call);
+  healthy_linear.run(call);
 }
 
 }  // namespace
@@ -86,11 +86,11 @@ TEST(GraphRunner, B54WithoutPaddingExactSizesAreReplayedAndOthersAreNot) {
 TEST(GraphRunner, B51ABucketThatFailsToCaptureCostsOnlyItself) {
   StepHarness::Options options = options_for();
   options.prepare = [](ops::Registry& registry) {
-    ops::OpDef& norm = registry.get("rms_norm");
-    healthy_norm = *norm.kernel("cpu");
-    ops::OpKernel failing = healthy_norm;
-    failing.run = norm_that_fails_to_capture_four_rows;
-    norm.set_kernel("cpu", failing);
+    ops::OpDef& linear = registry.get("linear");
+    healthy_linear = *linear.kernel("cpu");
+    ops::OpKernel failing = healthy_linear;
+    failing.run = linear_that_fails_to_capture_four_rows;
+    linear.set_kernel("cpu", failing);
   };
   StepHarness harness(options);
   StepHarness eager(options_for(Mode::kEager));

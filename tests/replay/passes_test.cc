@@ -1,0 +1,149 @@
+// What the standard passes do to the decode step of dense checkpoints, and that no bit changes by it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "graph/text_writer.h"
+#include "harness/step_harness.h"
+#include "load/model_config.h"
+
+namespace reprise::replay {
+namespace {
+
+const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
+
+std::map<std::string, int64_t> matches_of(const std::vector<compile::PassReport>& reports) {
+  std::map<std::string, int64_t> matches;
+  for (const compile::PassReport& report : reports) matches[report.pass] = report.matches;
+  return matches;
+}
+
+int64_t launches(const graph::Graph& graph) {
+  return std::count_if(graph.order().begin(), graph.order().end(),
+                       [&](graph::NodeId id) { return !graph.node(id).op->traits().view; });
+}
+
+StepHarness::Options options_for(const std::string& model, Mode mode, DType dtype) {
+  StepHarness::Options options;
+  options.model = kModels / model;
+  options.mode = mode;
+  options.dtype = dtype;
+  options.max_running = 4;
+  options.buckets = {1, 2, 4};
+  options.threads = 2;
+  return options;
+}
+
+/// Logits of prompts in chunks and of decode steps of changing batches, and the KV contents.
+struct Outcome {
+  std::vector<Rows> logits;
+  std::vector<std::vector<std::byte>> kv;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome run(StepHarness::Options options) {
+  StepHarness harness(std::move(options));
+  std::mt19937 random(3);
+  const auto tokens = [&](size_t count) {
+    std::vector<int32_t> ids(count);
+    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 512);
+    return ids;
+  };
+  Outcome outcome;
+  for (int32_t sequence = 0; sequence < 4; ++sequence) {
+    outcome.logits.push_back(
+        harness.feed(sequence, tokens(5 + 6 * static_cast<size_t>(sequence)), 8, sequence % 2 == 1));
+  }
+  for (int32_t batch = 1; batch <= 4; ++batch) {
+    std::vector<int32_t> sequences;
+    for (int32_t i = 0; i < batch; ++i) sequences.push_back(3 - i);
+    outcome.logits.push_back(harness.decode(sequences, tokens(static_cast<size_t>(batch))));
+  }
+  for (int32_t sequence = 0; sequence < 4; ++sequence) outcome.kv.push_back(harness.kv_contents(sequence));
+  return outcome;
+}
+
+}  // namespace
+
+class DenseCheckpoint : public ::testing::TestWithParam<std::string> {};
+
+/// Of the 2L + 1 norms over the hidden state the first follows the embedding; the others follow a sum.
+TEST_P(DenseCheckpoint, EveryFusionIsMadeInEveryLayer) {
+  StepHarness harness(options_for(GetParam(), Mode::kFull, DType::kBF16));
+  const int64_t layers = harness.model().info().layers;
+  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+  EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
+  EXPECT_EQ(matches["add_rms_norm"], 2 * layers);
+  EXPECT_EQ(matches["embedding_rms_norm"], 1);
+  EXPECT_EQ(matches["split_qkv_rms_norm_rope"], layers);
+  EXPECT_EQ(matches["swiglu"], layers);
+  EXPECT_LE(launches(harness.runner().decode_graph()), 10 * layers + 4)
+      << graph::to_text(harness.runner().decode_graph());
+}
+
+TEST_P(DenseCheckpoint, GivesTheSameBitsInEveryMode) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Outcome eager = run(options_for(GetParam(), Mode::kEager, dtype));
+    for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+      EXPECT_EQ(run(options_for(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DenseCheckpoint,
+                         ::testing::Values("dense", "dense-mixed-dtype", "dense-sharded", "dense-tied-bias",
+                                           "dense-yarn"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Passes, EachAloneAndEachLeftOutGivesTheSameBits) {
+  const Outcome eager = run(options_for("dense", Mode::kEager, DType::kBF16));
+  std::vector<std::string> names;
+  {
+    StepHarness harness(options_for("dense", Mode::kForceEager, DType::kBF16));
+    for (const compile::PassReport& report : harness.runner().decode_pass_reports()) names.push_back(report.pass);
+  }
+  for (const std::string& name : names) {
+    StepHarness::Options without = options_for("dense", Mode::kFull, DType::kBF16);
+    without.passes.disabled_passes = {name};
+    EXPECT_EQ(run(without), eager) << "without " << name;
+    StepHarness::Options alone = options_for("dense", Mode::kFull, DType::kBF16);
+    for (const std::string& other : names) {
+      if (other != name) alone.passes.disabled_passes.push_back(other);
+    }
+    EXPECT_EQ(run(alone), eager) << name << " alone";
+  }
+}
+
+TEST(Passes, AReplayedStepOfQwen3_0_6bTakesTenLaunchesALayerAndFour) {
+  const load::ModelConfig config = load::ModelConfig::parse(R"({
+    "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "hidden_act": "silu", "attention_bias": false,
+    "vocab_size": 151936, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+    "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "max_position_embeddings": 40960,
+    "rms_norm_eps": 1e-06, "rope_theta": 1000000, "tie_word_embeddings": true, "torch_dtype": "bfloat16"})");
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  const auto device = device::cpu::create_cpu_device({.threads = 1});
+  const auto model = model::plan_model(config, registry, *device);
+  std::vector<Tensor> kv;
+  for (const model::KvBuffer& buffer : model->kv_layout().buffers) {
+    Shape shape = {64, 16};
+    for (const Dim& dim : buffer.entry) shape.push_back(dim);
+    kv.emplace_back(TensorMeta(buffer.dtype, shape), std::make_shared<Storage>(nullptr, 0));
+  }
+  RunnerOptions options;
+  options.mode = Mode::kFull;
+  options.buckets.max_running = 32;
+  options.max_pages = 16;
+  options.scratch_slots = 32;
+  GraphRunner runner(
+      registry, *device, [&](ops::ForwardContext& context) { return model->forward(context, kv); }, 151936,
+      model->named_parameters(), options);
+  EXPECT_LE(launches(runner.decode_graph()), 10 * 28 + 4);
+}
+
+}  // namespace reprise::replay
