@@ -6,7 +6,9 @@
 #include "base/nearest_name.h"
 #include "compile/passes/eliminate_dead_code.h"
 #include "compile/passes/fusions.h"
+#include "compile/passes/in_place.h"
 #include "compile/passes/merge_linears.h"
+#include "compile/passes/remove_cat_ops.h"
 #include "compile/passes/remove_noop_ops.h"
 
 namespace reprise::compile {
@@ -74,16 +76,29 @@ void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOp
 
 std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptions& options) {
   Pipeline pipeline(options);
+  using Function = PassResult (*)(graph::Graph&, const ops::Registry&, const std::string&);
+  const auto bind = [&](Function function, const char* name) {
+    return Pass{name, [&registry, function, device = options.device](graph::Graph& graph) {
+                  return function(graph, registry, device);
+                }};
+  };
+  // npugraph_ex's order. Streams have no passes yet: event closure belongs behind remove_cat_ops, because what runs in
+  // place has to be protected by the events; lowering of core limits belongs to the end.
   for (const Pass& pass : options.pre_passes) pipeline.add(true, pass);
   pipeline.add(options.remove_noop_ops, {"remove_noop_ops", remove_noop_ops});
+  pipeline.add(options.input_inplace_pass, bind(recover_view_in_place, "recover_view_in_place"));
   for (size_t i = 0; i < options.replacements.size(); ++i) {
     const std::string name = i == 0 ? "user_replacements" : fmt::format("user_replacements_{}", i);
     pipeline.add(options.pattern_fusion_pass, name, options.replacements[i]);
   }
   add_fusions(pipeline, registry, options);
   for (const Pass& pass : options.post_passes) pipeline.add(true, pass);
+  pipeline.add(options.remove_cat_ops, {"remove_cat_ops", remove_cat_ops});
   // What the passes before made useless goes before memory is looked at.
   pipeline.add(true, {"eliminate_dead_code", eliminate_dead_code});
+  pipeline.add(options.inplace_pass, bind(in_place, "in_place"));
+  pipeline.add(options.input_inplace_pass, bind(input_in_place, "input_in_place"));
+  pipeline.add(options.input_inplace_pass, {"eliminate_self_copy", eliminate_self_copy});
   return pipeline.finish();
 }
 
