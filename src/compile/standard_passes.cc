@@ -98,7 +98,6 @@ std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptio
   pipeline.add(true, {"eliminate_dead_code", eliminate_dead_code});
   pipeline.add(options.inplace_pass, bind(in_place, "in_place"));
   pipeline.add(options.input_inplace_pass, bind(input_in_place, "input_in_place"));
-  pipeline.add(options.input_inplace_pass, {"eliminate_self_copy", eliminate_self_copy});
   return pipeline.finish();
 }
 

@@ -112,6 +112,22 @@ std::string mutation_hazard(const Graph& graph, NodeId id, NodeId copy_id) {
   return argument_hazard(graph, node);
 }
 
+/// Erases a copy unless `y` could not stand for `x` without it.
+std::string replace_hazard_without(Graph& graph, NodeId copy, ValueId y, ValueId x) {
+  const Node node = graph.node(copy);
+  const size_t position = graph.position(copy);
+  graph.erase_node(copy);
+  std::string hazard = graph::replace_hazard(graph, y, x);
+  if (hazard.empty()) return "";
+  graph::NodeArguments arguments{node.inputs, node.lists, node.attributes, node.source};
+  if (position == graph.order().size()) {
+    graph.add_node(*node.op, std::move(arguments));
+  } else {
+    graph.insert_before(graph.order()[position], *node.op, std::move(arguments));
+  }
+  return hazard;
+}
+
 PassResult rewrite_copies(Graph& graph, const ops::Registry& registry, const std::string& device, bool through_views) {
   PassResult result;
   std::vector<NodeId> copies = graph.order();
@@ -127,12 +143,11 @@ PassResult rewrite_copies(Graph& graph, const ops::Registry& registry, const std
     if (hazard.empty() && returns(graph, graph.value(y).root)) {
       hazard = fmt::format("%{} is returned", graph.value(y).name);
     }
-    if (hazard.empty()) hazard = graph::replace_hazard(graph, y, x);
+    if (hazard.empty()) hazard = replace_hazard_without(graph, *copy, y, x);
     if (!hazard.empty()) {
       result.refusals.push_back(fmt::format("{}: {}", graph::describe(graph.node(id)), hazard));
       continue;
     }
-    graph.erase_node(*copy);
     replace_by_variant(graph, id, *variant);
     ++result.matches;
   }
@@ -166,16 +181,6 @@ PassResult input_in_place(Graph& graph, const ops::Registry& registry, const std
 
 PassResult recover_view_in_place(Graph& graph, const ops::Registry& registry, const std::string& device) {
   return rewrite_copies(graph, registry, device, true);
-}
-
-PassResult eliminate_self_copy(Graph& graph) {
-  std::vector<NodeId> dead;
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.op->name() == "copy_" && node.inputs[0] == node.inputs[1]) dead.push_back(id);
-  }
-  graph.erase_nodes(dead);
-  return {static_cast<int64_t>(dead.size()), {}};
 }
 
 }  // namespace reprise::compile

@@ -21,7 +21,4 @@ PassResult input_in_place(graph::Graph& graph, const ops::Registry& registry, co
 /// The same through views: `copy_(P, reshape(NAME(reshape(P), ...)))`, as a cache is written row by row.
 PassResult recover_view_in_place(graph::Graph& graph, const ops::Registry& registry, const std::string& device);
 
-/// Removes `copy_(x, x)`.
-PassResult eliminate_self_copy(graph::Graph& graph);
-
 }  // namespace reprise::compile

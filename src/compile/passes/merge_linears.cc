@@ -82,10 +82,15 @@ class Merger {
     std::vector<std::vector<Layer>> result;
     for (auto& [key, layers] : groups) {
       if (layers.size() < 2) continue;
-      std::stable_sort(layers.begin(), layers.end(), [](const Layer& a, const Layer& b) {
-        return std::pair(a.weights.weight.storage().get(), a.weights.weight.offset_bytes()) <
-               std::pair(b.weights.weight.storage().get(), b.weights.weight.offset_bytes());
-      });
+      // Storages in the order in which they are met, not in that of their addresses: two runs must agree.
+      std::map<const Storage*, size_t> storages;
+      for (const Layer& layer : layers) storages.emplace(layer.weights.weight.storage().get(), storages.size());
+      const auto place = [&](const Layer& layer) {
+        const Tensor& weight = layer.weights.weight;
+        return std::pair(storages.at(weight.storage().get()), weight.offset_bytes());
+      };
+      std::stable_sort(layers.begin(), layers.end(),
+                       [&](const Layer& a, const Layer& b) { return place(a) < place(b); });
       result.push_back(std::move(layers));
     }
     return result;

@@ -9,7 +9,11 @@ namespace {
 
 bool is_noop(const graph::Graph& graph, const graph::Node& node) {
   const std::string& op = node.op->name();
-  if (op != "reshape" && op != "slice" && op != "cast" && op != "copy") return false;
+  if (op == "cat") {
+    if (node.inputs[1] != graph::kAbsent) return false;
+  } else if (op != "reshape" && op != "slice" && op != "transpose" && op != "cast" && op != "copy") {
+    return false;
+  }
   return graph.value(node.inputs[0]).meta == graph.value(node.outputs[0]).meta;
 }
 
