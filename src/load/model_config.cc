@@ -13,8 +13,6 @@
 namespace reprise::load {
 namespace {
 
-/// A config.json has a few kilobytes; some carry a vocabulary of labels.
-constexpr size_t kMaxConfigBytes = size_t{64} << 20;
 /// Bounds that keep every product of sizes inside 63 bits.
 constexpr int64_t kMaxLayers = 65536;
 constexpr int64_t kMaxHeads = 65536;

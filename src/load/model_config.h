@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -10,6 +11,9 @@
 #include "tensor/dtype.h"
 
 namespace reprise::load {
+
+/// A config.json has a few kilobytes; some carry a vocabulary of labels.
+inline constexpr size_t kMaxConfigBytes = size_t{64} << 20;
 
 enum class ModelType { kQwen3, kQwen3Moe };
 

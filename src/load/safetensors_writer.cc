@@ -18,17 +18,6 @@ namespace {
 
 constexpr size_t kAlignment = 8;
 
-uint64_t bytes_of(const TensorSpec& tensor) {
-  uint64_t bytes = size_of(tensor.dtype);
-  for (const Dim& dim : tensor.shape) {
-    if (dim.value() < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim.value()), &bytes)) {
-      throw Error(ErrorCode::kInvalidArgument, "tensor {} cannot have the shape {}", printable(tensor.name),
-                  tensor.shape.to_string());
-    }
-  }
-  return bytes;
-}
-
 std::string json_string(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -38,6 +27,17 @@ std::string json_string(const std::string& text) {
 }
 
 }  // namespace
+
+uint64_t TensorSpec::bytes() const {
+  uint64_t total = size_of(dtype);
+  for (const Dim& dim : shape) {
+    if (dim.value() < 0 || __builtin_mul_overflow(total, static_cast<uint64_t>(dim.value()), &total)) {
+      throw Error(ErrorCode::kInvalidArgument, "tensor {} cannot have the shape {}", printable(name),
+                  shape.to_string());
+    }
+  }
+  return total;
+}
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
@@ -53,7 +53,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   }
   uint64_t offset = 0;
   const auto place_tensor = [&](const TensorSpec& tensor) {
-    const uint64_t bytes = bytes_of(tensor);
+    const uint64_t bytes = tensor.bytes();
     if (tensor.name == "__metadata__" || !places_.emplace(tensor.name, Place{offset, bytes, 0}).second) {
       throw Error(ErrorCode::kInvalidArgument, "tensor name {} is declared twice or reserved", printable(tensor.name));
     }

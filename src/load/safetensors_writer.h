@@ -19,6 +19,9 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
+
+  /// Of its data; throws kInvalidArgument for a shape that no file can hold.
+  uint64_t bytes() const;
 };
 
 /// Writes a safetensors file without holding its tensors: the header is made from the declared list, then the tensors

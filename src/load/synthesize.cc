@@ -22,7 +22,6 @@
 namespace reprise::load {
 namespace {
 
-constexpr size_t kMaxConfigBytes = size_t{64} << 20;
 /// 4 MiB of bfloat16: small beside any model, large beside the cost of a system call.
 constexpr size_t kChunkElements = size_t{2} << 20;
 /// Distinct values of a tensor; a table of 8 KiB stays in the first-level cache.
@@ -96,16 +95,12 @@ struct Shard {
   uint64_t bytes = 0;
 };
 
-uint64_t bytes_of(const TensorSpec& tensor) {
-  return static_cast<uint64_t>(tensor.shape.elements()) * size_of(tensor.dtype);
-}
-
 std::vector<Shard> plan_shards(const ModelConfig& config, uint64_t max_shard_bytes) {
   std::vector<Shard> shards(1);
   for (const ExpectedTensor& expected : expected_tensors(config)) {
     if (!expected.required) continue;
     TensorSpec tensor{expected.name, DType::kBF16, expected.shape};
-    const uint64_t bytes = bytes_of(tensor);
+    const uint64_t bytes = tensor.bytes();
     const uint64_t room = max_shard_bytes - std::min(max_shard_bytes, shards.back().bytes);
     if (shards.back().bytes > 0 && bytes > room) shards.emplace_back();
     shards.back().bytes += bytes;

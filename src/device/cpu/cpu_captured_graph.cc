@@ -9,13 +9,6 @@
 #include "device/cpu/queued_stream.h"
 
 namespace reprise::device::cpu {
-namespace {
-
-/// How long a destructor waits for running replays before it gives up.
-constexpr int kDestroyTimeoutMs = 10000;
-
-}  // namespace
-
 CpuCapturedGraph::~CpuCapturedGraph() {
   try {
     if (!capturing_) close(kDestroyTimeoutMs);

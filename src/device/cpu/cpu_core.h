@@ -14,6 +14,9 @@ namespace reprise::device::cpu {
 
 class CaptureSession;
 
+/// How long a destructor waits for a stream's or a graph's work before it gives up.
+inline constexpr int kDestroyTimeoutMs = 10000;
+
 /// What the handles of one device share: they keep it alive, so that the order of their destruction does not matter.
 ///
 /// One mutex guards everything except what the executing thread owns (see Executor). It is held for moments only, never

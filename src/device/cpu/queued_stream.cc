@@ -9,9 +9,6 @@
 namespace reprise::device::cpu {
 namespace {
 
-/// How long a destructor waits for the stream's work before it gives up.
-constexpr int kDestroyTimeoutMs = 10000;
-
 Executor::Deadline deadline_in(int milliseconds) {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
 }

@@ -21,7 +21,7 @@
 #include REPRISE_KERNELS
 #undef REPRISE_ISA
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
 
 #define REPRISE_ISA avx2
 #if defined(__clang__)

@@ -43,7 +43,7 @@ std::string_view name_of(InstructionSet set) {
 
 std::vector<InstructionSet> available_instruction_sets() {
   std::vector<InstructionSet> sets = {InstructionSet::kPortable};
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
   // The built-in also asks the operating system (XGETBV) whether it saves the wide registers.
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
