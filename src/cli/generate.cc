@@ -27,18 +27,22 @@ struct GenerateOptions {
   std::optional<std::string> prompts_file;
   engine::SamplingParameters sampling;
   std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int32_t> top_k;
+  std::optional<int32_t> top_k, max_new_tokens;
   int32_t max_running = 32;
   bool json = false;
   bool quiet = false;
   bool show_special = false;
 };
 
-/// What the user did not give comes from generation_config.json, as in Hugging Face's generate().
+/// What the user did not give comes from generation_config.json, as in Hugging Face's generate(): the most likely token
+/// unless the file says do_sample, or the user asks for a filter that only sampling has.
 void apply_defaults(GenerateOptions& options, const load::GenerationConfig& config) {
   engine::SamplingParameters& sampling = options.sampling;
-  const bool greedy = config.do_sample.has_value() && !*config.do_sample;
+  const bool filtered = options.top_k || options.top_p || options.min_p;
+  const bool greedy = !config.do_sample.value_or(filtered);
   sampling.temperature = options.temperature.value_or(greedy ? 0.0 : config.temperature.value_or(1.0));
+  const int64_t new_tokens = std::min<int64_t>(config.max_new_tokens.value_or(sampling.max_new_tokens), INT32_MAX);
+  sampling.max_new_tokens = options.max_new_tokens.value_or(static_cast<int32_t>(new_tokens));
   sampling.top_k = options.top_k.value_or(static_cast<int32_t>(config.top_k.value_or(0)));
   sampling.top_p = options.top_p.value_or(config.top_p.value_or(1.0));
   sampling.min_p = options.min_p.value_or(config.min_p.value_or(0.0));
@@ -264,6 +268,7 @@ int run_generate(GenerateOptions& options) {
   // The cheap faults first: a bad option or prompt must not cost the loading of a model.
   std::vector<std::string> prompts = collect_prompts(options);
   options.sampling.temperature = options.temperature.value_or(0.0);
+  options.sampling.max_new_tokens = options.max_new_tokens.value_or(options.sampling.max_new_tokens);
   options.sampling.validate(INT32_MAX);
   Session session(options.session);
   apply_defaults(options, session.generation_config());
@@ -279,7 +284,8 @@ void add_generate(CommandLine& program) {
   options->session.add_model(command);
   command.option("-p,--prompt", options->prompt, "text to continue; without it and --prompts: standard input");
   command.option("--prompts", options->prompts_file, "file with one JSON object {\"prompt\": \"...\"} a line: a batch");
-  command.option("-n,--max-new-tokens", sampling.max_new_tokens, "most tokens to produce for each prompt");
+  command.option("-n,--max-new-tokens", options->max_new_tokens,
+                 "most tokens to produce for each prompt; default: the model's, else 128");
   command.option("--temperature", options->temperature, "0: always the most likely token; default: the model's");
   command.option("--top-k", options->top_k, "sample from the k most likely tokens; 0: all; default: the model's");
   command.option("--top-p", options->top_p,

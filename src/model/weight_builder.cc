@@ -13,6 +13,17 @@ namespace {
 /// Stands for the memory of a weight that is not there, so that graphs can tell one weight from another.
 Tensor without_memory(const TensorMeta& meta) { return Tensor(meta, std::make_shared<Storage>(nullptr, 0)); }
 
+/// Errors say which weight they are about: running out of memory, above all.
+template <typename Function>
+Tensor naming(const std::string& name, const Function& function) {
+  try {
+    return function();
+  } catch (Error& error) {
+    error.add_context(fmt::format("weight '{}'", name));
+    throw;
+  }
+}
+
 }  // namespace
 
 WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, std::vector<load::ExpectedTensor> expected,
@@ -64,14 +75,16 @@ Tensor WeightBuilder::table(const std::string& name) {
     const DType stored = checkpoint_->at(name).dtype;
     dtype = stored == DType::kF16 ? DType::kF32 : stored;
   }
-  return named(name, bring(name, dtype));
+  return named(name, naming(name, [&] { return bring(name, dtype); }));
 }
 
-Tensor WeightBuilder::vector(const std::string& name) { return named(name, bring(name, DType::kF32)); }
+Tensor WeightBuilder::vector(const std::string& name) {
+  return named(name, naming(name, [&] { return bring(name, DType::kF32); }));
+}
 
 Tensor WeightBuilder::pack(const std::string& label, const std::string& name) {
   if (checkpoint_ == nullptr) return named(label, pack_without_memory(name));
-  const Tensor packed = ops::pack_linear_weight(context_, bring(name, dtype_));
+  const Tensor packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype_)); });
   linear_bytes_ += packed.storage()->bytes();
   dispatcher_.stream().synchronize();
   const load::StoredTensor& stored = checkpoint_->at(name);
