@@ -177,6 +177,11 @@ std::string Rewriter::check_outside_uses(const Entry& entry, const Binding& bind
   const auto is_matched = [&](graph::NodeId id) {
     return std::find(binding.nodes.begin(), binding.nodes.end(), id) != binding.nodes.end();
   };
+  for (const graph::ValueId tensor : entry.pattern.tensors) {
+    const graph::Value& value = graph_.value(binding.values[tensor]);
+    if (value.producer == graph::kNoNode || !is_matched(value.producer)) continue;
+    return fmt::format("%{} is made by the pattern's operators and taken by them as an argument", value.name);
+  }
   for (const graph::NodeId id : entry.pattern.graph.order()) {
     for (const graph::ValueId inner : entry.pattern.graph.node(id).outputs) {
       if (std::find(outputs.begin(), outputs.end(), inner) != outputs.end()) continue;

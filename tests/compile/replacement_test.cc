@@ -156,6 +156,23 @@ TEST(Replacement, AnIntermediateThatOthersUseRefuses) {
   }
 }
 
+TEST(Replacement, AnArgumentThatThePatternMakesRefuses) {
+  const ops::Registry registry = make_registry();
+  ReplacementRule rule;
+  rule.name = "gated";
+  rule.tensors = {{"gate", kRows}, {"up", kRows}};
+  rule.pattern = [](PatternContext& p) {
+    return std::vector{ops::mul(p.context(), ops::silu(p.context(), p["gate"]), p["up"])};
+  };
+  rule.replacement = [](PatternContext& p) { return std::vector{ops::mul(p.context(), p["gate"], p["up"])}; };
+  TracedStep step(registry);
+  const Tensor gate = ops::silu(step.context, step.x);
+  const Tensor y = ops::mul(step.context, gate, gate);
+  graph::Graph graph = step.tracer.finish({&y, 1});
+  const std::string refusal = refusal_of(run(registry, rule, graph));
+  EXPECT_NE(refusal.find("%silu is made by the pattern's operators and taken by them"), std::string::npos) << refusal;
+}
+
 TEST(Replacement, AWriteInBetweenRefuses) {
   const ops::Registry registry = make_registry();
   TracedStep step(registry);

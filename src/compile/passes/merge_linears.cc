@@ -50,6 +50,33 @@ std::string merged_label(const std::vector<Layer>& layers) {
   return fmt::format("{}{{{}}}{}", first.substr(0, prefix), fmt::join(words, ","), first.substr(first.size() - suffix));
 }
 
+/// Whether an operator promises to take rows with gaps between them. Its shape function does if it asks for rows whose
+/// elements lie side by side, and is content with that; one that looks at no strides leaves them to kernels.
+bool takes_rows_with_gaps(const graph::Graph& graph, const graph::Node& node, graph::ValueId value) {
+  const std::string& name = node.op->name();
+  if (name == "copy" || name == "cast") return true;  // any strides
+  std::vector<Tensor> inputs;
+  for (const graph::ValueId input : node.inputs) {
+    if (input == graph::kAbsent) {
+      inputs.emplace_back();
+      continue;
+    }
+    TensorMeta meta = graph.value(input).meta;
+    for (size_t axis = 0; input == value && axis < meta.shape.rank(); ++axis) meta.strides[axis] *= 2;
+    inputs.push_back(Tensor::traced(meta, input));
+  }
+  std::vector<ops::HostList> lists;
+  for (const graph::ValueId list : node.lists) lists.push_back(ops::HostList::traced(graph.value(list).length, list));
+  std::vector<TensorMeta> metas(node.outputs.size());
+  try {
+    node.op->infer({.op = *node.op, .inputs = inputs, .lists = lists, .attributes = node.attributes, .outputs = {}},
+                   metas);
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
 class Merger {
  public:
   Merger(graph::Graph& graph, const ops::Registry& registry, const std::string& device)
@@ -236,7 +263,10 @@ class Merger {
     if (graph_.is_output(before)) return fmt::format("%{} is an output of the graph", graph_.value(before).name);
     for (const graph::NodeId user : graph_.users(before)) {
       graph::Node changed = graph_.node(user);
-      if (changed.op->name() == "reshape" && graph_.value(before).producer != user && is_planned(changed)) continue;
+      if (changed.op->name() == "reshape" && is_planned(changed)) continue;
+      if (!takes_rows_with_gaps(graph_, changed, before)) {
+        return fmt::format("{} may not take rows with gaps between them", graph::describe(changed));
+      }
       std::replace(changed.inputs.begin(), changed.inputs.end(), before, after);
       try {
         const std::vector<TensorMeta> metas = graph::infer_outputs(graph_, changed);
