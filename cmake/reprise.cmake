@@ -88,11 +88,11 @@ function(reprise_library name)
   endif()
 endfunction()
 
-# reprise_test(NAME DEPS folders... [LINK libraries...]): what is in tests/NAME. With REPRISE_TESTS the program NAME_test,
+# reprise_test(NAME DEPS folders... [LINK libraries...] [OPTIMISE]): what is in tests/NAME. With REPRISE_TESTS the program NAME_test,
 # one ctest entry; it writes its cases to test_results/NAME_test.xml, from which scripts/test counts them (a process for
 # each case would cost more than the cases do). With REPRISE_FUZZ a libFuzzer program for each *_fuzz.cc.
 function(reprise_test name)
-  cmake_parse_arguments(ARG "" "" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISE" "" "DEPS;LINK" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND reprise_)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(fuzz_sources ${sources})
@@ -104,14 +104,10 @@ function(reprise_test name)
     target_include_directories(${name}_test PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${name}_test PRIVATE REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest GTest::gtest_main)
-    # Assertions are slow to optimise (half of the compile time) and no work of their own.
-    if(REPRISE_SANITIZE)
-      target_compile_options(${name}_test PRIVATE -Og)
-    else()
-      target_compile_options(${name}_test PRIVATE -O1)
-    endif()
+    # Assertions are slow to optimise and no work of their own. Folders whose tests compute ask for it all the same.
+    target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${ARG_OPTIMISE}>,-O1,-O0>)
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
-    reprise_precompile(${name}_test test <gmock/gmock.h> <gtest/gtest.h>)
+    reprise_precompile(${name}_test test_${ARG_OPTIMISE} <gmock/gmock.h> <gtest/gtest.h>)
     add_test(NAME ${name}_test
              COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
     set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)

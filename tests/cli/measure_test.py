@@ -122,7 +122,7 @@ class Bench(unittest.TestCase):
     def test_replay_costs_no_dispatch_and_no_malloc(self):
         result = self.bench("replay", "--steps", 20, "--rounds", 3)
         full, eager = result["full"], result["eager"]
-        self.assertEqual(full["launches_per_step"], eager["launches_per_step"])
+        self.assertLess(full["launches_per_step"], eager["launches_per_step"])  # fusions
         self.assertEqual(full["replays"], 1000)
         self.assertEqual(full["task_updates"], 1000 * 5)
         for name in ("launches_issued", "method_calls", "operator_dispatches"):
