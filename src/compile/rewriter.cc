@@ -295,7 +295,7 @@ std::string Rewriter::apply(const Entry& entry, const Plan& plan, graph::NodeId 
   return "";
 }
 
-std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, std::string source,
+std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, const std::string& source,
                                              std::vector<graph::NodeId>& nodes) {
   const graph::Graph& made = plan.replacement.graph;
   std::vector<graph::ValueId> values(made.value_limit(), graph::kAbsent);

@@ -167,7 +167,7 @@ class Merger {
     const Layer& earliest = *std::min_element(layers.begin(), layers.end(),
                                               [](const Layer& a, const Layer& b) { return a.position < b.position; });
     for (const Layer& layer : layers) {
-      const std::string hazard = graph::move_hazard(graph_, layer.node, earliest.node);
+      std::string hazard = graph::move_hazard(graph_, layer.node, earliest.node);
       if (!hazard.empty()) return hazard;
       const graph::ValueId y = graph_.output_of(layer.node);
       if (graph_.is_output(y)) return fmt::format("%{} is an output of the graph", graph_.value(y).name);

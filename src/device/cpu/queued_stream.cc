@@ -69,7 +69,7 @@ void QueuedStream::close() {
   if (std::exception_ptr error = queue_.take_error()) std::rethrow_exception(error);
 }
 
-void QueuedStream::check_open(const char* call) const {
+void QueuedStream::check_open(std::string_view call) const {
   if (closed_) throw Error(ErrorCode::kFailedPrecondition, "{} on a closed stream", call);
 }
 
@@ -113,7 +113,7 @@ void QueuedStream::bound_queue(Lock& lock) {
 }
 
 void QueuedStream::submit(Lock& lock, const Instruction& instruction) {
-  check_open(name_of(instruction.opcode).data());
+  check_open(name_of(instruction.opcode));
   if (capture_ != nullptr) {
     capture_->add(lane_, instruction);
   } else if (update_) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -67,7 +68,7 @@ class QueuedStream : public CpuStream {
 
   /// Throws when the stream is closed or captures.
   void check_plain(const char* call) const;
-  void check_open(const char* call) const;
+  void check_open(std::string_view call) const;
   /// Notes the error for end_task_update() and throws it.
   [[noreturn]] void fail_update(ErrorCode code, std::string message);
   /// An instruction other than a launch: captured, refused in an update, or queued.
