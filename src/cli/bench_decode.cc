@@ -181,7 +181,8 @@ void add_bench_decode(CommandLine& bench) {
   CommandLine& command = bench.command("decode", "Decode steps: tokens per second, and the share of the bandwidth");
   const auto options = std::make_shared<DecodeOptions>();
   options->session.add_model(command);
-  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full"}, "what to compare");
+  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"},
+                  "what to compare");
   command.option("--batch-size", options->batch_sizes, "sequences of a step; several sizes are measured in turn");
   command.option("--input-len", options->context, "tokens of each sequence, which the steps attend to");
   command.option("--steps,--output-len", options->steps, "decode steps of a round");

@@ -116,7 +116,8 @@ void add_bench_prefill(CommandLine& bench) {
   CommandLine& command = bench.command("prefill", "Reading prompts: tokens per second over prompt lengths");
   const auto options = std::make_shared<PrefillOptions>();
   options->session.add_model(command);
-  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full"}, "what to compare");
+  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"},
+                  "what to compare");
   command.option("--input-len", options->lengths, "tokens of the prompt; several lengths are measured in turn");
   command.option("--rounds", options->rounds, "rounds; in each every mode has its turn");
   command.flag("--json", options->json, "print one JSON object");

@@ -31,7 +31,8 @@ int run_graph(GraphOptions& options) {
   if (options.program > 0 && options.dot) {
     throw Error(ErrorCode::kInvalidArgument, "--dot draws the graph, not the captured --program: give one of them");
   }
-  if (options.program > 0 && parse_mode(options.session.mode) != replay::Mode::kFull) {
+  if (options.program > 0 && parse_mode(options.session.mode) != replay::Mode::kFull &&
+      parse_mode(options.session.mode) != replay::Mode::kPiecewise) {
     throw Error(ErrorCode::kInvalidArgument, "--mode {} captures nothing, so there is no --program",
                 options.session.mode);
   }

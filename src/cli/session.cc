@@ -1,10 +1,14 @@
 #include "cli/session.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/devices.h"
+#include "compile/option_names.h"
 #include "load/mapping_guard.h"
 #include "load/model_config.h"
 #include "model/factory.h"
@@ -22,12 +26,38 @@ std::optional<device::UpdateOrder> parse_update_order(const std::string& name) {
   return std::nullopt;
 }
 
+/// Reads {"splitting_ops": ["name", ...]}; every name must be an operator.
+std::vector<std::string> parse_splitting_ops(const std::string& text, const ops::Registry& registry) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const auto is_name = [](const nlohmann::json& value) { return value.is_string(); };
+  if (!json.is_object() || !json.contains("splitting_ops") || !json["splitting_ops"].is_array() ||
+      !std::all_of(json["splitting_ops"].begin(), json["splitting_ops"].end(), is_name)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--compilation-config is '{}', expected {{\"splitting_ops\": [\"NAME\", ...]}}", text);
+  }
+  for (const auto& [key, _] : json.items()) {
+    if (key != "splitting_ops") {
+      throw Error(ErrorCode::kInvalidArgument, "--compilation-config has no key '{}'", key).remedy("use splitting_ops");
+    }
+  }
+  const auto names = json["splitting_ops"].get<std::vector<std::string>>();
+  for (const std::string& name : names) {
+    if (registry.find(name) != nullptr) continue;
+    try {
+      registry.get(name);
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInvalidArgument, "--compilation-config: {}", error.what());
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 replay::Mode parse_mode(const std::string& name) {
   if (const auto mode = replay::mode_from_name(name)) return *mode;
   throw Error(ErrorCode::kUnsupported, "mode '{}' is not built yet", name)
-      .remedy("use eager, aot_eager, force_eager or full");
+      .remedy("use eager, aot_eager, force_eager, full or piecewise");
 }
 
 void SessionOptions::add_model(CommandLine& command) {
@@ -61,6 +91,17 @@ void SessionOptions::add_captures(CommandLine& command) {
   command.flag("--disable-graph-padding", disable_graph_padding, "replay only exact batch sizes");
   command.choice("--update-order", update_order, {"auto", "update-then-replay", "replay-then-update"},
                  "order of task updates and replay; auto: the device's");
+  command.option(
+      "--compilation-config", compilation_config,
+      "JSON object for mode piecewise: {\"splitting_ops\": [\"paged_attention\"]}, the operators that run eagerly "
+      "between captured pieces");
+  command.option("-O,--option", compile_options,
+                 "NAME=true or NAME=false, a compile option of docs/options.md; may be given several times");
+  command.option("--disable-pass", disabled_passes, "a pass to leave out, by its name in `reprise compile --explain`");
+  command.flag("--inexact-fusions", inexact_fusions, "allow fusions that change a bit now and then");
+  command.option("--debug-dir", debug_directory,
+                 "write each compiled method's graphs after every pass and its captured programs into this directory; "
+                 "REPRISE_DEBUG_DIR does the same");
   command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare; 0: never");
 }
 
@@ -113,6 +154,25 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.end_token_ids = end_token_ids_;
   options.update_order = parse_update_order(options_.update_order);
   options.retrace_every = options_.retrace_every;
+  if (!options_.compilation_config.empty()) {
+    if (options.mode != replay::Mode::kPiecewise) {
+      throw Error(ErrorCode::kInvalidArgument, "--compilation-config cuts graphs, which only --mode piecewise does");
+    }
+    options.splitting_ops = parse_splitting_ops(options_.compilation_config, registry_);
+  }
+  for (const std::string& option : options_.compile_options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) {
+      throw Error(ErrorCode::kInvalidArgument, "--option '{}' is not of the form NAME=VALUE", option);
+    }
+    compile::set_option(options.passes, option.substr(0, equals), option.substr(equals + 1));
+  }
+  options.passes.disabled_passes = options_.disabled_passes;
+  options.passes.inexact_fusions = options_.inexact_fusions;
+  const char* debug_directory = std::getenv("REPRISE_DEBUG_DIR");
+  options.debug_directory = !options_.debug_directory.empty() || debug_directory == nullptr
+                                ? options_.debug_directory
+                                : std::string(debug_directory);
   // A new bar for each series, so that one which takes less than a second stays silent.
   options.progress = [this](int done, int total, const std::string& text) {
     if (done == 0 || done == total) capture_bar_ = std::make_unique<ProgressBar>();

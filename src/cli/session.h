@@ -35,6 +35,11 @@ struct SessionOptions {
   bool poison = false;
   std::string update_order = "auto";
   int32_t retrace_every = 0;
+  std::vector<std::string> compile_options;
+  std::vector<std::string> disabled_passes;
+  bool inexact_fusions = false;
+  std::string debug_directory;
+  std::string compilation_config;
 
   void add_model(CommandLine& command);
   void add_device(CommandLine& command);

@@ -49,6 +49,7 @@ std::string statement_text(engine::Engine& engine) {
   std::string sizes;
   for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {
     sizes += fmt::format("{}bs {}: ", sizes.empty() ? "" : ", ", bucket.size);
+    if (bucket.pieces > 1) sizes += fmt::format("{} pieces ", bucket.pieces);
     sizes += bucket.failure.empty() ? fmt::format("{:.1f} ms {:.2f} MB", bucket.milliseconds, megabytes(bucket.bytes))
                                     : fmt::format("failed ({})", bucket.failure);
   }
@@ -83,6 +84,7 @@ std::string statement_json(engine::Engine& engine) {
     json["captures"].push_back({{"batch_size", bucket.size},
                                 {"milliseconds", bucket.milliseconds},
                                 {"bytes", bucket.bytes},
+                                {"pieces", bucket.pieces},
                                 {"failure", bucket.failure}});
   }
   json["capture_milliseconds"] = captures.milliseconds;

@@ -14,8 +14,9 @@ void BoundGraph::Node::issue(device::Stream& stream, std::span<const ops::HostLi
   kernel->run(call);
 }
 
-void BoundGraph::run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder) {
-  for (Node& node : nodes_) {
+void BoundGraph::run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
+                     int64_t first, int64_t last) {
+  for (Node& node : std::span(nodes_).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first))) {
     if (recorder == nullptr || !node.op->traits().host_tiled) {
       node.issue(stream, lists);
       continue;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/stream.h"
@@ -39,11 +40,17 @@ class BoundGraph {
 
   /// Launches every node in order. `lists`: the host lists of the step, in the graph's order. With a recorder (during
   /// capture) each host-tiled node becomes a task group and leaves an update record.
-  void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder = nullptr);
+  void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder = nullptr) {
+    run(stream, lists, recorder, 0, size());
+  }
+  /// The same for the nodes [first, last).
+  void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder, int64_t first,
+           int64_t last);
 
   /// Views into the arena; overwritten by the next run that shares it.
   std::span<const Tensor> outputs() const { return outputs_; }
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
+  const std::string& op_name(int64_t node) const { return nodes_[static_cast<size_t>(node)].op->name(); }
 
  private:
   std::vector<Node> nodes_;

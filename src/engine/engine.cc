@@ -82,6 +82,9 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   result.poison = options.poison;
   result.update_order = options.update_order;
   result.retrace_every = options.retrace_every;
+  result.passes = options.passes;
+  result.splitting_ops = options.splitting_ops;
+  result.debug_directory = options.debug_directory;
   result.progress = options.progress;
   return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,6 +39,9 @@ struct EngineOptions {
   /// Absent: as the device prefers.
   std::optional<device::UpdateOrder> update_order;
   int32_t retrace_every = 0;
+  compile::PassOptions passes;                                   ///< of the modes that optimise
+  std::vector<std::string> splitting_ops = {"paged_attention"};  ///< of mode piecewise
+  std::filesystem::path debug_directory;                         ///< see RunnerOptions::debug_directory
   /// See RunnerOptions::progress.
   std::function<void(int done, int total, const std::string& text)> progress;
 };

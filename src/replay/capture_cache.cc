@@ -1,5 +1,6 @@
 #include "replay/capture_cache.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -38,7 +39,38 @@ void discard(End end) {
 
 }  // namespace
 
-CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order) : device_(device), order_(order) {
+int64_t CaptureCache::Entry::eager_nodes() const {
+  return std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.graph == nullptr; });
+}
+
+size_t CaptureCache::Entry::bytes() const {
+  size_t sum = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.graph != nullptr) sum += static_cast<size_t>(piece.graph->statistics().bytes);
+  }
+  return sum;
+}
+
+std::string CaptureCache::Entry::to_text() const {
+  std::string text;
+  for (const Piece& piece : pieces) {
+    text += piece.graph != nullptr ? piece.graph->to_text() : fmt::format("eager {}\n", bound->op_name(piece.node));
+  }
+  return text;
+}
+
+std::string CaptureCache::Entry::to_json() const {
+  std::string json;
+  for (const Piece& piece : pieces) {
+    json += json.empty() ? "[" : ",\n";
+    json += piece.graph != nullptr ? piece.graph->to_json()
+                                   : fmt::format(R"({{"eager": "{}"}})", bound->op_name(piece.node));
+  }
+  return json + "]\n";
+}
+
+CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops)
+    : device_(device), order_(order), splitting_ops_(std::move(splitting_ops)) {
   capture_stream_ = device.create_stream({0, "capture"});
   if (order == device::UpdateOrder::kReplayThenUpdate) {
     update_stream_ = device.create_stream({device.capabilities().greatest_priority, "update"});
@@ -52,18 +84,42 @@ CaptureCache::Entry& CaptureCache::capture(CaptureKey key, std::unique_ptr<compi
   const auto start = std::chrono::steady_clock::now();
   auto entry = std::make_unique<Entry>();
   entry->bound = std::move(bound);
-  Recorder recorder(*entry, order_ == device::UpdateOrder::kReplayThenUpdate ? &device_ : nullptr);
+  int64_t first = 0;
+  for (int64_t node = 0; node < entry->bound->size(); ++node) {
+    if (std::find(splitting_ops_.begin(), splitting_ops_.end(), entry->bound->op_name(node)) == splitting_ops_.end()) {
+      continue;
+    }
+    capture_piece(*entry, first, node, lists);
+    entry->pieces.push_back({nullptr, node});
+    first = node + 1;
+  }
+  capture_piece(*entry, first, entry->bound->size(), lists);
+  entry->milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return *(entries_[key] = std::move(entry));
+}
+
+void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists) {
+  if (first == last && !entry.pieces.empty()) return;
+  Recorder recorder(entry, order_ == device::UpdateOrder::kReplayThenUpdate ? &device_ : nullptr);
   capture_stream_->begin_capture(device::CaptureMode::kThreadLocal);
   try {
-    entry->bound->run(*capture_stream_, lists, &recorder);
+    entry.bound->run(*capture_stream_, lists, &recorder, first, last);
   } catch (...) {
     // The half graph has to go before the stream can be used again.
     discard([&] { capture_stream_->end_capture(); });
     throw;
   }
-  entry->graph = capture_stream_->end_capture();
-  entry->milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return *(entries_[key] = std::move(entry));
+  entry.pieces.push_back({capture_stream_->end_capture(), -1});
+}
+
+void CaptureCache::queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
+  for (Piece& piece : entry.pieces) {
+    if (piece.graph != nullptr) {
+      piece.graph->replay(stream);
+    } else {
+      entry.bound->run(stream, lists, nullptr, piece.node, piece.node + 1);
+    }
+  }
 }
 
 CaptureCache::Entry* CaptureCache::find(CaptureKey key) {
@@ -86,10 +142,10 @@ void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const 
   };
   if (order_ == device::UpdateOrder::kUpdateThenReplay) {
     for (ops::UpdateRecord& record : entry.records) update(stream, record);
-    entry.graph->replay(stream);
+    queue(entry, stream, lists);
     return;
   }
-  entry.graph->replay(stream);
+  queue(entry, stream, lists);
   size_t opened = 0;
   const auto open_gate = [&] { update_stream_->record(*entry.gates[opened++]); };
   try {
@@ -102,12 +158,6 @@ void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const 
     while (opened < entry.gates.size()) open_gate();
     throw;
   }
-}
-
-size_t CaptureCache::bytes() const {
-  size_t bytes = 0;
-  for (const auto& [_, entry] : entries_) bytes += static_cast<size_t>(entry->graph->statistics().bytes);
-  return bytes;
 }
 
 }  // namespace reprise::replay

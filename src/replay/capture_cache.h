@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "compile/bound_graph.h"
@@ -24,17 +25,31 @@ struct CaptureKey {
 /// The only owner of captures: captured graphs by key, each with its own update records.
 class CaptureCache {
  public:
-  /// One captured graph and all that belongs to it.
+  /// A captured graph or, in piecewise captures, a node that runs eagerly between two of them.
+  struct Piece {
+    std::unique_ptr<device::CapturedGraph> graph;
+    int64_t node = -1;
+  };
+
+  /// What was captured for one key and all that belongs to it.
   struct Entry {
     std::unique_ptr<compile::BoundGraph> bound;
     /// With replay-then-update: what each task group waits for; one per record.
     std::vector<std::unique_ptr<device::Event>> gates;
     std::vector<ops::UpdateRecord> records;
-    std::unique_ptr<device::CapturedGraph> graph;
-    double milliseconds = 0;  ///< that the capture took
+    std::vector<Piece> pieces;  ///< in order; a single one unless operators split the graph
+    double milliseconds = 0;    ///< that the capture took
+
+    int64_t eager_nodes() const;
+    /// Of all captured pieces.
+    size_t bytes() const;
+    std::string to_text() const;
+    std::string to_json() const;
   };
 
-  CaptureCache(device::Device& device, device::UpdateOrder order);
+  /// Nodes of the operators in `splitting_ops` stay outside of the captures, which end in front of each and begin again
+  /// behind it.
+  CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops = {});
   ~CaptureCache();
 
   /// Captures a bound graph; `lists` are the host lists that the launches are frozen with until they are updated.
@@ -46,13 +61,16 @@ class CaptureCache {
   /// nothing. When an update fails, its error is thrown; a replay that is queued by then ends, with old lists.
   void replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 
-  /// Bytes of all captured graphs.
-  size_t bytes() const;
   int64_t updates() const { return updates_; }
 
  private:
+  void capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists);
+  /// Queues every piece.
+  static void queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
+
   device::Device& device_;
   device::UpdateOrder order_;
+  std::vector<std::string> splitting_ops_;
   std::unique_ptr<device::Stream> capture_stream_;
   std::unique_ptr<device::Stream> update_stream_;
   std::map<CaptureKey, std::unique_ptr<Entry>> entries_;

@@ -31,7 +31,8 @@ class GraphRunner::Implementation {
         stream_(device.create_stream({0, "steps"})),
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
-        cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order)) {
+        cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order),
+               options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>()) {
     if (captures() && options_.scratch_slots < buckets_.back()) {
       throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
                   options_.scratch_slots, buckets_.back());
@@ -81,7 +82,7 @@ class GraphRunner::Implementation {
     if (cache_.find({bucket, bucket}) == nullptr) capture({&bucket, 1});
     CaptureCache::Entry* entry = cache_.find({bucket, bucket});
     if (entry == nullptr) throw Error(ErrorCode::kFailedPrecondition, "batch size {} could not be captured", bucket);
-    return entry->graph->to_text();
+    return entry->to_text();
   }
 
   const StepCounters& counters() const { return counters_; }
@@ -108,7 +109,7 @@ class GraphRunner::Implementation {
     }
   }
 
-  bool captures() const { return options_.mode == Mode::kFull; }
+  bool captures() const { return options_.mode == Mode::kFull || options_.mode == Mode::kPiecewise; }
 
   StepLimits eager_limits() const {
     const int32_t sequences = options_.buckets.max_running;
@@ -122,6 +123,7 @@ class GraphRunner::Implementation {
     options.all_logits = all_logits;
     options.optimise = options_.mode != Mode::kAotEager;
     options.passes = options_.passes;
+    options.debug_directory = options_.debug_directory;
     options.poison = options_.poison;
     return std::make_unique<StepProgram>(registry_, device_, method_, names_, std::move(options));
   }
@@ -200,6 +202,7 @@ class GraphRunner::Implementation {
     decode_->inputs().write(*stream_, batch, bucket, bucket);
     if (options_.poison) decode_->poison_arena(*stream_);
     cache_.replay(entry, *stream_, decode_->inputs().lists(bucket));
+    node_dispatches_ += entry.eager_nodes();
     const LogitsView logits = fetch(entry.bound->outputs()[0], batch.sequences());
     if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) decode_->check_retrace();
     return logits;
@@ -249,7 +252,12 @@ class GraphRunner::Implementation {
     try {
       StepProgram& program = decode_program();
       CaptureCache::Entry& entry = cache_.capture({size, size}, program.bind(size, size), program.inputs().lists(size));
-      bucket.bytes = static_cast<size_t>(entry.graph->statistics().bytes);
+      bucket.bytes = entry.bytes();
+      bucket.pieces = static_cast<int32_t>(entry.pieces.size()) - static_cast<int32_t>(entry.eager_nodes());
+      if (options_.mode == Mode::kPiecewise && bucket.pieces == 1) {
+        log_warning("no operator of splitting_ops is in the decode graph: it was captured as a whole");
+      }
+      if (program.dump().enabled()) program.dump().program(size, entry.to_text(), entry.to_json());
     } catch (const std::exception& error) {
       bucket.failure = error.what();
       failed_.insert(size);

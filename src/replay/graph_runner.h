@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,6 +28,10 @@ using StepMethod = std::function<Tensor(ops::ForwardContext& context)>;
 struct RunnerOptions {
   Mode mode = Mode::kFull;
   compile::PassOptions passes;  ///< of the modes that optimise
+  /// Mode piecewise: operators that run eagerly, between the captured pieces of the graph.
+  std::vector<std::string> splitting_ops = {"paged_attention"};
+  /// One directory per compiled method is written here: graphs after each pass, captured programs; empty: none.
+  std::filesystem::path debug_directory;
   BucketOptions buckets;
   int32_t max_prefill_tokens = 512;  ///< most tokens of one step that is not a decode step
   int32_t max_pages = 1;             ///< most pages of one sequence: columns of the block table
@@ -46,7 +51,8 @@ struct CaptureReport {
   struct Bucket {
     int32_t size = 0;
     double milliseconds = 0;
-    size_t bytes = 0;     ///< of the captured graph
+    size_t bytes = 0;     ///< of the captured graph, or of all its pieces
+    int32_t pieces = 0;   ///< captured: 1, or more in mode piecewise
     std::string failure;  ///< empty when it was captured
   };
   std::vector<Bucket> buckets;

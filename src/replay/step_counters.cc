@@ -12,12 +12,14 @@ std::string_view name_of(Mode mode) {
       return "force_eager";
     case Mode::kFull:
       return "full";
+    case Mode::kPiecewise:
+      return "piecewise";
   }
   return "unknown";
 }
 
 std::optional<Mode> mode_from_name(std::string_view name) {
-  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
     if (name_of(mode) == name) return mode;
   }
   return std::nullopt;

@@ -8,9 +8,9 @@
 namespace reprise::replay {
 
 /// How a step may run; see docs/architecture.md for what each stands for.
-enum class Mode { kEager, kAotEager, kForceEager, kFull };
+enum class Mode { kEager, kAotEager, kForceEager, kFull, kPiecewise };
 
-/// "eager", "aot_eager", "force_eager", "full".
+/// "eager", "aot_eager", "force_eager", "full", "piecewise".
 std::string_view name_of(Mode mode);
 std::optional<Mode> mode_from_name(std::string_view name);
 

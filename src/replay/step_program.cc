@@ -17,12 +17,27 @@ StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, 
       inputs_(device, options_.limits, options_.poison) {
   options_.passes.device = std::string(device.name());
   executable_ = std::make_unique<compile::Executable>(
-      trace(&pass_reports_), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
+      trace_and_report(), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
   arena_ = device.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
   arena_->commit(executable_->arena_bytes());
 }
 
-graph::Graph StepProgram::trace(std::vector<compile::PassReport>* reports) const {
+graph::Graph StepProgram::trace_and_report() {
+  dump_ = DebugDump(options_.debug_directory, options_.name);
+  graph::Graph graph = trace_method();
+  dump_.traced(graph);
+  if (!options_.optimise) return graph;
+  compile::PassManager manager = compile::PassManager::standard(registry_, options_.passes);
+  if (dump_.enabled()) {
+    manager.set_observer(
+        [this](const compile::Pass& pass, const graph::Graph& now) { dump_.after_pass(pass.name, now); });
+  }
+  pass_reports_ = manager.run(graph);
+  dump_.passes(pass_reports_);
+  return graph;
+}
+
+graph::Graph StepProgram::trace_method() const {
   const StepLimits& limits = options_.limits;
   compile::Tracer tracer(registry_, options_.name);
   const Dim tokens = Dim::symbolic(tracer.symbol("tokens", 1, limits.tokens));
@@ -41,11 +56,7 @@ graph::Graph StepProgram::trace(std::vector<compile::PassReport>* reports) const
   context.query_lengths = tracer.host_list("query_lengths", sequences);
   context.kv_lengths = tracer.host_list("kv_lengths", sequences);
   const Tensor logits = method_(context);
-  graph::Graph graph = tracer.finish({&logits, 1});
-  if (!options_.optimise) return graph;
-  std::vector<compile::PassReport> done = compile::PassManager::standard(registry_, options_.passes).run(graph);
-  if (reports != nullptr) *reports = std::move(done);
-  return graph;
+  return tracer.finish({&logits, 1});
 }
 
 std::unique_ptr<compile::BoundGraph> StepProgram::bind(int32_t tokens, int32_t sequences) {
@@ -58,7 +69,8 @@ void StepProgram::poison_arena(device::Stream& stream) {
 }
 
 void StepProgram::check_retrace() const {
-  const graph::Graph again = trace(nullptr);
+  graph::Graph again = trace_method();
+  if (options_.optimise) compile::PassManager::standard(registry_, options_.passes).run(again);
   if (graph::structural_hash(again) != graph::structural_hash(executable_->graph())) {
     throw Error(ErrorCode::kInternal,
                 "tracing '{}' again gives another graph: the method depends on something unguarded", options_.name);

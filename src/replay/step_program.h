@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "ops/forward_context.h"
 #include "ops/registry.h"
+#include "replay/debug_dump.h"
 #include "replay/static_inputs.h"
 
 namespace reprise::replay {
@@ -33,6 +34,7 @@ class StepProgram {
     bool all_logits = false;
     bool optimise = true;  ///< run the standard passes
     compile::PassOptions passes;
+    std::filesystem::path debug_directory;  ///< see DebugDump; empty: nothing is written
     bool poison = false;
   };
 
@@ -40,6 +42,7 @@ class StepProgram {
               const ParameterNames& names, Options options);
 
   const compile::Executable& executable() const { return *executable_; }
+  DebugDump& dump() { return dump_; }
   /// What the passes did; empty where none ran.
   const std::vector<compile::PassReport>& pass_reports() const { return pass_reports_; }
   StaticInputs& inputs() { return inputs_; }
@@ -53,7 +56,9 @@ class StepProgram {
   void check_retrace() const;
 
  private:
-  graph::Graph trace(std::vector<compile::PassReport>* reports) const;
+  graph::Graph trace_method() const;
+  /// Traces, runs the passes and writes the dump.
+  graph::Graph trace_and_report();
 
   const ops::Registry& registry_;
   const CountedMethod& method_;
@@ -61,6 +66,7 @@ class StepProgram {
   Options options_;
   StaticInputs inputs_;
   std::vector<compile::PassReport> pass_reports_;
+  DebugDump dump_;
   std::unique_ptr<compile::Executable> executable_;
   std::shared_ptr<device::Arena> arena_;
 };

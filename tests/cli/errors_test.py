@@ -33,7 +33,7 @@ class Errors(unittest.TestCase):
         self.generate_fails(2, "--bogus", "--bogus")
         self.generate_fails(2, "--mode", "--mode", "fast")
         self.generate_fails(2, "static", "--mode", "static")
-        self.generate_fails(2, "piecewise", "--mode", "piecewise")
+        self.generate_fails(2, "static", "--mode", "static")
         self.generate_fails(2, "--dtype", "--dtype", "int8")
         self.generate_fails(2, "--threads", "--threads", "-1")
         self.generate_fails(2, "--threads", "--threads", "many")

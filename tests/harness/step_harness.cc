@@ -37,6 +37,8 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   runner_options.poison = options_.poison;
   runner_options.update_order = options_.update_order;
   runner_options.retrace_every = options_.retrace_every;
+  runner_options.debug_directory = options_.debug_directory;
+  runner_options.splitting_ops = options_.splitting_ops;
   runner_ = std::make_unique<GraphRunner>(
       registry_, *device_, [this](ops::ForwardContext& context) { return model_->forward(context, kv_); },
       static_cast<int32_t>(model_->info().vocabulary), model_->named_parameters(), runner_options);

@@ -40,6 +40,8 @@ class StepHarness {
     bool padding = true;
     std::optional<device::UpdateOrder> update_order;
     int32_t retrace_every = 0;
+    std::filesystem::path debug_directory;
+    std::vector<std::string> splitting_ops = {"paged_attention"};
     /// Changes the registry before anything uses it: broken kernels, failing captures.
     std::function<void(ops::Registry&)> prepare;
   };

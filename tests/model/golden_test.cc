@@ -87,7 +87,7 @@ TEST_P(Golden, LogitsAgreeInEveryModeHoweverThePromptIsFed) {
   const double bound = GetParam().dtype == DType::kF32 ? 1e-4 : 5e-2;
   const std::vector<Expected> cases = read_expected(model);
   ASSERT_FALSE(cases.empty());
-  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
     StepHarness::Options options;
     options.model = model;
     options.dtype = GetParam().dtype;

@@ -266,6 +266,24 @@ TEST(GraphRunner, ABatchThatContradictsItselfIsRefusedAndTheNextOneRuns) {
   EXPECT_EQ(decode_first(harness, 2, 1).size(), before.size());
 }
 
+TEST(GraphRunner, PiecewiseCapturesOnePieceMoreThanThereAreSplits) {
+  StepHarness harness(options_for(Mode::kPiecewise));
+  prefill(harness, 3);
+  const int64_t before = harness.device().counters().captures;
+  decode_first(harness, 3, 1);
+  // Two layers, so two attentions between three pieces.
+  EXPECT_EQ(harness.device().counters().captures, before + 3);
+  ASSERT_EQ(harness.runner().capture_report().buckets.size(), 1u);
+  EXPECT_EQ(harness.runner().capture_report().buckets[0].pieces, 3);
+  const int64_t dispatches = harness.runner().operator_dispatches();
+  const device::DeviceCounters counters = harness.device().counters();
+  decode_first(harness, 3, 2);
+  EXPECT_EQ(harness.runner().operator_dispatches(), dispatches + 2) << "the attentions";
+  EXPECT_EQ(harness.device().counters().replays, counters.replays + 3);
+  EXPECT_EQ(harness.device().counters().task_updates, counters.task_updates) << "live values need no update";
+  EXPECT_NE(harness.runner().program_text(4).find("eager paged_attention"), std::string::npos);
+}
+
 TEST(GraphRunner, AnEmptyStepIsNoStep) {
   StepHarness harness(options_for());
   EXPECT_EQ(harness.runner().run(StepBatch()).rows, 0);

@@ -62,7 +62,7 @@ TEST_P(Modes, GiveTheSameBitsForBatches1To9OnAnyNumberOfThreads) {
       for (const float value : row) ASSERT_TRUE(std::isfinite(value));
     }
   }
-  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
     for (const int threads : {1, 2, 5}) {
       EXPECT_EQ(run_all_batches(options_for(mode, GetParam(), threads)), eager)
           << name_of(mode) << " with " << threads << " threads";
@@ -74,6 +74,19 @@ TEST_P(Modes, UpdatesAfterTheReplayGiveTheSameBits) {
   StepHarness::Options options = options_for(Mode::kFull, GetParam(), 2);
   options.update_order = device::UpdateOrder::kReplayThenUpdate;
   EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
+}
+
+TEST_P(Modes, PiecewiseGivesTheSameBitsInBothUpdateOrdersAndWithAnySplit) {
+  const Outcome eager = run_all_batches(options_for(Mode::kEager, GetParam()));
+  for (const auto order : {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
+    for (const std::vector<std::string>& splits :
+         std::vector<std::vector<std::string>>{{"paged_attention"}, {"store_kv", "linear"}, {"silu"}}) {
+      StepHarness::Options options = options_for(Mode::kPiecewise, GetParam(), 2);
+      options.update_order = order;
+      options.splitting_ops = splits;
+      EXPECT_EQ(run_all_batches(options), eager) << splits[0];
+    }
+  }
 }
 
 TEST_P(Modes, DiscreteMemoryGivesTheSameBits) {

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "compile/pass_manager.h"
+#include "graph/graph.h"
+
+namespace reprise::replay {
+
+/// Writes what happens to one compiled method into a directory of its own, readable without other tools: the graph as
+/// traced (`000_traced.txt`), after each pass (`007_after_in_place.txt`), a log of the passes, and each captured
+/// program as text and JSON. Off when made without a directory.
+class DebugDump {
+ public:
+  DebugDump() = default;
+  /// `root`/`method`, or with a number behind it when that is taken by an earlier run. Throws kIo.
+  DebugDump(const std::filesystem::path& root, const std::string& method);
+
+  bool enabled() const { return !directory_.empty(); }
+  void traced(const graph::Graph& graph);
+  void after_pass(const std::string& pass, const graph::Graph& graph);
+  /// "passes.log": nodes before and after, matches, refusals with their reasons, and the time of each pass.
+  void passes(const std::vector<compile::PassReport>& reports);
+  void program(int batch_size, const std::string& text, const std::string& json);
+
+ private:
+  void write(const std::string& name, const std::string& text) const;
+
+  std::filesystem::path directory_;
+  int graphs_ = 0;
+};
+
+/// The report of a pipeline for people: one line a pass, then each refusal with its reason.
+std::string pass_table(const std::vector<compile::PassReport>& reports);
+
+}  // namespace reprise::replay
