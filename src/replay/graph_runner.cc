@@ -98,7 +98,8 @@ class GraphRunner::Implementation {
     last_reason_ = options_.mode == Mode::kEager ? StepReason::kModeEager : StepReason::kPrefill;
     counters_.count(StepKind::kPrefill, last_reason_);
     if (options_.mode == Mode::kEager) return run_eager(batch);
-    return run_nodes(batch.all_logits ? all_logits_program() : prefill_program(), batch);
+    StepProgram& program = batch.all_logits ? all_logits_program() : prefill_program();
+    return run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
   }
 
   void finish_failed_step() {
@@ -171,7 +172,7 @@ class GraphRunner::Implementation {
     if (!captures()) {
       last_reason_ = StepReason::kModeEager;
       counters_.count(StepKind::kDecode, last_reason_);
-      return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), batch);
+      return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), bound_decode(batch), batch);
     }
     const int32_t rows = batch.sequences();
     int32_t bucket = bucket_for(buckets_, rows);
@@ -216,13 +217,19 @@ class GraphRunner::Implementation {
     return fetch(eager_logits_, batch.all_logits ? batch.tokens() : batch.sequences());
   }
 
-  LogitsView run_nodes(StepProgram& program, const StepBatch& batch) {
+  /// A decode step's graph is bound once for each batch size: the steps of a request come by the hundred.
+  compile::BoundGraph& bound_decode(const StepBatch& batch) {
+    std::unique_ptr<compile::BoundGraph>& bound = bound_decodes_[batch.sequences()];
+    if (bound == nullptr) bound = decode_program().bind(batch.tokens(), batch.sequences());
+    return *bound;
+  }
+
+  LogitsView run_nodes(StepProgram& program, compile::BoundGraph& bound, const StepBatch& batch) {
     program.inputs().write(*stream_, batch, batch.tokens(), batch.sequences());
     if (options_.poison) program.poison_arena(*stream_);
-    const std::unique_ptr<compile::BoundGraph> bound = program.bind(batch.tokens(), batch.sequences());
-    node_dispatches_ += bound->size();
-    bound->run(*stream_, program.inputs().lists(batch.sequences()));
-    return fetch(bound->outputs()[0], batch.all_logits ? batch.tokens() : batch.sequences());
+    node_dispatches_ += bound.size();
+    bound.run(*stream_, program.inputs().lists(batch.sequences()));
+    return fetch(bound.outputs()[0], batch.all_logits ? batch.tokens() : batch.sequences());
   }
 
   /// Waits for the step and makes its logits readable.
@@ -286,6 +293,7 @@ class GraphRunner::Implementation {
   ops::EagerDispatcher eager_;
   StaticInputs eager_inputs_;
   std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
+  std::map<int32_t, std::unique_ptr<compile::BoundGraph>> bound_decodes_;  ///< by batch size
   CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
   std::set<int32_t> failed_;
   std::set<StepReason> logged_;

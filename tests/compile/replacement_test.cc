@@ -135,7 +135,7 @@ TEST(Replacement, ACheckRefusesWithPlaceAndReason) {
   EXPECT_NE(refusal.find("rms_norm: my_add_norm: the kernel wants rows of 4"), std::string::npos) << refusal;
 }
 
-TEST(Replacement, AnIntermediateThatOthersUseRefuses) {
+TEST(Replacement, B56AnIntermediateThatOthersUseRefuses) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule = add_norm_rule();
   rule.pattern = [](PatternContext& p) {
@@ -215,7 +215,7 @@ TEST(Replacement, AnArgumentMadeTooLateRefuses) {
   EXPECT_NE(refusal.find("is made behind a use of the pattern's results"), std::string::npos) << refusal;
 }
 
-TEST(Replacement, ChangedDTypeShapeOrCountIsRefused) {
+TEST(Replacement, B56ChangedDTypeShapeOrCountIsRefused) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "half";

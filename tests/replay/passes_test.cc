@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Models, DenseCheckpoint,
                            return name;
                          });
 
-TEST(Passes, EachAloneAndEachLeftOutGivesTheSameBits) {
+TEST(Passes, B56EachAloneAndEachLeftOutGivesTheSameBits) {
   const Outcome eager = run(options_for("dense", Mode::kEager, DType::kBF16));
   std::vector<std::string> names;
   {
