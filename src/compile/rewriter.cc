@@ -295,7 +295,9 @@ std::string Rewriter::apply(const Entry& entry, const Plan& plan, graph::NodeId 
   return "";
 }
 
-std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, const std::string& source,
+// `source` is a copy: the node that it comes from moves when others are added.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, std::string source,
                                              std::vector<graph::NodeId>& nodes) {
   const graph::Graph& made = plan.replacement.graph;
   std::vector<graph::ValueId> values(made.value_limit(), graph::kAbsent);

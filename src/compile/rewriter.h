@@ -39,7 +39,7 @@ class Rewriter {
   std::string compare(const TracedPattern& again, const Entry& entry, const Binding& binding) const;
   /// Puts the replacement in; the reason where memory effects forbid it, with the graph as it was.
   std::string apply(const Entry& entry, const Plan& plan, graph::NodeId root);
-  std::vector<graph::ValueId> insert(const Entry& entry, const Plan& plan, const std::string& source,
+  std::vector<graph::ValueId> insert(const Entry& entry, const Plan& plan, std::string source,
                                      std::vector<graph::NodeId>& nodes);
   /// Throws when more was replaced than any rules that end could.
   void check_end(size_t limit) const;
