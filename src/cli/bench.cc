@@ -11,6 +11,31 @@
 
 namespace reprise::cli {
 
+void BenchOptions::add_subject(CommandLine& command) { session.add_model(command); }
+
+void BenchOptions::add_modes(CommandLine& command) {
+  command.choices("--modes", modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"}, "what to compare");
+}
+
+void BenchOptions::add_rest(CommandLine& command) {
+  command.option("--rounds", rounds, "rounds; in each every mode has its turn");
+  command.flag("--json", json, "print one JSON object");
+  session.add_device(command);
+  session.add_engine(command);
+  session.add_captures(command);
+}
+
+void DecodeStepOptions::add_steps(CommandLine& command) {
+  command.option("--input-len", context, "tokens of each sequence, which the steps attend to");
+  command.option("--steps,--output-len", steps, "decode steps of a round");
+}
+
+void DecodeStepOptions::check() const {
+  require_at_least("--input-len", context, 2);
+  require_at_least("--steps", steps, 1);
+  require_at_least("--rounds", rounds, 1);
+}
+
 void require_at_least(const char* option, int64_t value, int64_t least) {
   if (value < least) throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be at least {}", option, value, least);
 }

@@ -23,6 +23,30 @@ void add_bench_replay(CommandLine& bench);
 void add_bench_decode(CommandLine& bench);
 void add_bench_prefill(CommandLine& bench);
 
+/// The options that every benchmark has.
+struct BenchOptions {
+  SessionOptions session;
+  std::vector<std::string> modes = {"eager", "full"};
+  int32_t rounds = 10;
+  bool json = false;
+
+  /// --model.
+  void add_subject(CommandLine& command);
+  void add_modes(CommandLine& command);
+  /// All that follows a benchmark's own options.
+  void add_rest(CommandLine& command);
+};
+
+/// Those of benchmarks that repeat one decode step.
+struct DecodeStepOptions : BenchOptions {
+  int32_t context = 128;
+  int32_t steps = 16;
+
+  void add_steps(CommandLine& command);
+  /// Throws kInvalidArgument, naming the option that is out of range.
+  void check() const;
+};
+
 /// Throws kInvalidArgument, naming the option, for a value below `least`.
 void require_at_least(const char* option, int64_t value, int64_t least);
 void require_at_least(const char* option, const std::vector<int32_t>& values, int64_t least);

@@ -13,14 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct DecodeOptions {
-  SessionOptions session;
-  std::vector<std::string> modes = {"eager", "full"};
+struct DecodeOptions : DecodeStepOptions {
   std::vector<int32_t> batch_sizes = {1};
-  int32_t context = 128;
-  int32_t steps = 16;
-  int32_t rounds = 10;
-  bool json = false;
 };
 
 /// Reads a buffer as large as the weights that a decode step reads, with the same threads: no step can be faster.
@@ -169,9 +163,7 @@ class DecodeBench {
 
 int run_decode(const DecodeOptions& options) {
   require_at_least("--batch-size", options.batch_sizes, 1);
-  require_at_least("--input-len", options.context, 2);
-  require_at_least("--steps", options.steps, 1);
-  require_at_least("--rounds", options.rounds, 1);
+  options.check();
   return DecodeBench(options).run();
 }
 
@@ -180,17 +172,11 @@ int run_decode(const DecodeOptions& options) {
 void add_bench_decode(CommandLine& bench) {
   CommandLine& command = bench.command("decode", "Decode steps: tokens per second, and the share of the bandwidth");
   const auto options = std::make_shared<DecodeOptions>();
-  options->session.add_model(command);
-  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"},
-                  "what to compare");
+  options->add_subject(command);
+  options->add_modes(command);
   command.option("--batch-size", options->batch_sizes, "sequences of a step; several sizes are measured in turn");
-  command.option("--input-len", options->context, "tokens of each sequence, which the steps attend to");
-  command.option("--steps,--output-len", options->steps, "decode steps of a round");
-  command.option("--rounds", options->rounds, "rounds; in each every mode has its turn");
-  command.flag("--json", options->json, "print one JSON object");
-  options->session.add_device(command);
-  options->session.add_engine(command);
-  options->session.add_captures(command);
+  options->add_steps(command);
+  options->add_rest(command);
   command.footer(
       "The bandwidth is measured at batch size 1: in each round, before the steps, the same threads read a buffer as\n"
       "large as the weights of a step. A share of 100 % would be a step that does nothing but read its weights.");

@@ -12,12 +12,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct PrefillOptions {
-  SessionOptions session;
-  std::vector<std::string> modes = {"eager", "full"};
+struct PrefillOptions : BenchOptions {
   std::vector<int32_t> lengths = {16, 64, 256};
-  int32_t rounds = 5;
-  bool json = false;
+  PrefillOptions() { rounds = 5; }
 };
 
 struct Row {
@@ -115,15 +112,10 @@ int run_prefill(const PrefillOptions& options) {
 void add_bench_prefill(CommandLine& bench) {
   CommandLine& command = bench.command("prefill", "Reading prompts: tokens per second over prompt lengths");
   const auto options = std::make_shared<PrefillOptions>();
-  options->session.add_model(command);
-  command.choices("--modes", options->modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"},
-                  "what to compare");
+  options->add_subject(command);
+  options->add_modes(command);
   command.option("--input-len", options->lengths, "tokens of the prompt; several lengths are measured in turn");
-  command.option("--rounds", options->rounds, "rounds; in each every mode has its turn");
-  command.flag("--json", options->json, "print one JSON object");
-  options->session.add_device(command);
-  options->session.add_engine(command);
-  options->session.add_captures(command);
+  options->add_rest(command);
   command.on_run([options] { return run_prefill(*options); });
 }
 

@@ -13,14 +13,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ReplayOptions {
-  SessionOptions session;
+struct ReplayOptions : DecodeStepOptions {
   int32_t batch = 1;
-  int32_t context = 128;
-  int32_t steps = 100;
-  int32_t rounds = 10;
   int32_t counted_steps = 1000;
-  bool json = false;
+  ReplayOptions() { steps = 100; }
 };
 
 /// Everything that may happen on the host in steps, by counts.
@@ -157,9 +153,7 @@ class ReplayBench {
 
 int run_replay(ReplayOptions& options) {
   require_at_least("--batch-size", options.batch, 1);
-  require_at_least("--input-len", options.context, 2);
-  require_at_least("--steps", options.steps, 1);
-  require_at_least("--rounds", options.rounds, 1);
+  options.check();
   require_at_least("--counted-steps", options.counted_steps, 1);
   if (options.session.threads == 0) options.session.threads = 1;
   return ReplayBench(options).run();
@@ -170,16 +164,11 @@ int run_replay(ReplayOptions& options) {
 void add_bench_replay(CommandLine& bench) {
   CommandLine& command = bench.command("replay", "The host's cost of a step: eager and replayed, with empty kernels");
   const auto options = std::make_shared<ReplayOptions>();
-  options->session.add_model(command);
+  options->add_subject(command);
   command.option("--batch-size", options->batch, "sequences of a step");
-  command.option("--input-len", options->context, "tokens of each sequence, which the steps attend to");
-  command.option("--steps", options->steps, "decode steps of a round");
-  command.option("--rounds", options->rounds, "rounds; in each both modes have their turn");
+  options->add_steps(command);
   command.option("--counted-steps", options->counted_steps, "steps over which launches, calls and mallocs are counted");
-  command.flag("--json", options->json, "print one JSON object");
-  options->session.add_device(command);
-  options->session.add_engine(command);
-  options->session.add_captures(command);
+  options->add_rest(command);
   command.footer(
       "The captured program is that of the model, with its launches, tiles and arguments; only the kernels do "
       "nothing.\n"

@@ -42,7 +42,6 @@ std::vector<std::string> parse_splitting_ops(const std::string& text, const ops:
   }
   const auto names = json["splitting_ops"].get<std::vector<std::string>>();
   for (const std::string& name : names) {
-    if (registry.find(name) != nullptr) continue;
     try {
       registry.get(name);
     } catch (const Error& error) {

@@ -30,8 +30,6 @@ struct KvLayout {
 
   /// Bytes of all per-token buffers for one token.
   size_t bytes_per_token() const;
-  /// Bytes of all per-sequence buffers for one sequence.
-  size_t bytes_per_sequence() const;
 };
 
 }  // namespace reprise::model

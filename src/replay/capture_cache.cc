@@ -138,7 +138,6 @@ void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const 
       throw;
     }
     update_stream.end_task_update();
-    ++updates_;
   };
   if (order_ == device::UpdateOrder::kUpdateThenReplay) {
     for (ops::UpdateRecord& record : entry.records) update(stream, record);

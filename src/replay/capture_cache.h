@@ -61,8 +61,6 @@ class CaptureCache {
   /// nothing. When an update fails, its error is thrown; a replay that is queued by then ends, with old lists.
   void replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 
-  int64_t updates() const { return updates_; }
-
  private:
   void capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists);
   /// Queues every piece.
@@ -74,7 +72,6 @@ class CaptureCache {
   std::unique_ptr<device::Stream> capture_stream_;
   std::unique_ptr<device::Stream> update_stream_;
   std::map<CaptureKey, std::unique_ptr<Entry>> entries_;
-  int64_t updates_ = 0;
 };
 
 }  // namespace reprise::replay

@@ -16,24 +16,25 @@ StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, 
       options_(std::move(options)),
       inputs_(device, options_.limits, options_.poison) {
   options_.passes.device = std::string(device.name());
-  executable_ = std::make_unique<compile::Executable>(
-      trace_and_report(), device.name(), std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
+  dump_ = DebugDump(options_.debug_directory, options_.name);
+  executable_ =
+      std::make_unique<compile::Executable>(compile_method(dump_, pass_reports_), device.name(),
+                                            std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
   arena_ = device.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
   arena_->commit(executable_->arena_bytes());
 }
 
-graph::Graph StepProgram::trace_and_report() {
-  dump_ = DebugDump(options_.debug_directory, options_.name);
+graph::Graph StepProgram::compile_method(DebugDump& dump, std::vector<compile::PassReport>& reports) const {
   graph::Graph graph = trace_method();
-  dump_.traced(graph);
+  dump.traced(graph);
   if (!options_.optimise) return graph;
   compile::PassManager manager = compile::PassManager::standard(registry_, options_.passes);
-  if (dump_.enabled()) {
+  if (dump.enabled()) {
     manager.set_observer(
-        [this](const compile::Pass& pass, const graph::Graph& now) { dump_.after_pass(pass.name, now); });
+        [&dump](const compile::Pass& pass, const graph::Graph& now) { dump.after_pass(pass.name, now); });
   }
-  pass_reports_ = manager.run(graph);
-  dump_.passes(pass_reports_);
+  reports = manager.run(graph);
+  dump.passes(reports);
   return graph;
 }
 
@@ -69,8 +70,9 @@ void StepProgram::poison_arena(device::Stream& stream) {
 }
 
 void StepProgram::check_retrace() const {
-  graph::Graph again = trace_method();
-  if (options_.optimise) compile::PassManager::standard(registry_, options_.passes).run(again);
+  DebugDump no_dump;
+  std::vector<compile::PassReport> reports;
+  const graph::Graph again = compile_method(no_dump, reports);
   if (graph::structural_hash(again) != graph::structural_hash(executable_->graph())) {
     throw Error(ErrorCode::kInternal,
                 "tracing '{}' again gives another graph: the method depends on something unguarded", options_.name);

@@ -57,8 +57,8 @@ class StepProgram {
 
  private:
   graph::Graph trace_method() const;
-  /// Traces, runs the passes and writes the dump.
-  graph::Graph trace_and_report();
+  /// Traces and runs the passes, whose reports are returned; writes all of it into a dump that is enabled.
+  graph::Graph compile_method(DebugDump& dump, std::vector<compile::PassReport>& reports) const;
 
   const ops::Registry& registry_;
   const CountedMethod& method_;

@@ -76,6 +76,28 @@ class ConvolutionModel {
   ops::LinearWeights head_;
 };
 
+RunnerOptions runner_options(std::vector<int32_t> buckets) {
+  RunnerOptions options;
+  options.buckets.sizes = std::move(buckets);
+  options.scratch_slots = kScratch;
+  options.sequence_state = true;
+  return options;
+}
+
+/// Adds the next tokens of a sequence, whose length grows.
+void add_to_batch(StepBatch& batch, int32_t sequence, int32_t tokens, int32_t& length) {
+  batch.max_pages = 1;
+  for (int32_t i = 0; i < tokens; ++i) {
+    batch.token_ids.push_back((sequence * 7 + length * 3) % kVocabulary);
+    batch.positions.push_back(length++);
+    batch.slots.push_back(0);
+  }
+  batch.query_lengths.push_back(tokens);
+  batch.kv_lengths.push_back(length);
+  batch.sequence_slots.push_back(kScratch + sequence);
+  batch.block_tables.push_back(0);
+}
+
 struct Outcome {
   std::vector<std::vector<float>> logits;
   std::vector<float> states;
@@ -88,12 +110,9 @@ Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
   kernels::cpu::register_cpu_kernels(registry);
   const auto device = device::cpu::create_cpu_device({.threads = threads});
   const ConvolutionModel model(registry, *device);
-  RunnerOptions options;
+  RunnerOptions options = runner_options({1, 2, 4, 8});
   options.mode = mode;
-  options.buckets.sizes = {1, 2, 4, 8};
   options.buckets.max_running = kScratch;
-  options.scratch_slots = kScratch;
-  options.sequence_state = true;
   options.poison = true;
   options.update_order = order;
   GraphRunner runner(
@@ -103,18 +122,8 @@ Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
   std::vector<int32_t> lengths(kSequences, 0);
   const auto step = [&](const std::vector<std::pair<int32_t, int32_t>>& rows) {
     StepBatch batch;
-    batch.max_pages = 1;
     for (const auto& [sequence, tokens] : rows) {
-      int32_t& length = lengths[static_cast<size_t>(sequence)];
-      for (int32_t i = 0; i < tokens; ++i) {
-        batch.token_ids.push_back((sequence * 7 + length * 3) % kVocabulary);
-        batch.positions.push_back(length++);
-        batch.slots.push_back(0);
-      }
-      batch.query_lengths.push_back(tokens);
-      batch.kv_lengths.push_back(length);
-      batch.sequence_slots.push_back(kScratch + sequence);
-      batch.block_tables.push_back(0);
+      add_to_batch(batch, sequence, tokens, lengths[static_cast<size_t>(sequence)]);
     }
     const LogitsView logits = runner.run(batch);
     for (int32_t row = 0; row < logits.rows; ++row)
@@ -181,22 +190,12 @@ TEST(HostTiled, AnotherNumberOfLaunchesThanAtCaptureIsAnErrorAndTheRunnerGoesOn)
   convolution.set_kernel("cpu", kernel);
   const auto device = device::cpu::create_cpu_device({.threads = 1});
   const ConvolutionModel model(registry, *device);
-  RunnerOptions options;
-  options.buckets.sizes = {1};
-  options.scratch_slots = kScratch;
-  options.sequence_state = true;
   GraphRunner runner(
       registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
-      options);
+      runner_options({1}));
   StepBatch batch;
-  batch.token_ids = {3};
-  batch.positions = {0};
-  batch.slots = {0};
-  batch.query_lengths = {1};
-  batch.kv_lengths = {1};
-  batch.sequence_slots = {kScratch};
-  batch.block_tables = {0};
-  batch.max_pages = 1;
+  int32_t length = 0;
+  add_to_batch(batch, 0, 1, length);
   const LogitsView first = runner.run(batch);
   const std::vector<float> expected(first.row(0).begin(), first.row(0).end());
   extra_launches = 1;
@@ -230,30 +229,18 @@ Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault)
   convolution.set_kernel("cpu", kernel);
   const auto device = device::cpu::create_cpu_device({.threads = 1});
   const ConvolutionModel model(registry, *device);
-  RunnerOptions options;
+  RunnerOptions options = runner_options({1});
   options.mode = mode;
-  options.buckets.sizes = {1};
-  options.scratch_slots = kScratch;
-  options.sequence_state = true;
   options.update_order = order;
   GraphRunner runner(
       registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
       options);
   runner.capture();
   Outcome outcome;
-  int32_t length = 0;
+  std::vector<int32_t> lengths(2, 0);
   const auto step = [&](int32_t sequence, int32_t tokens) {
     StepBatch batch;
-    for (int32_t i = 0; i < tokens; ++i) {
-      batch.token_ids.push_back((length + i) * 5 % kVocabulary);
-      batch.positions.push_back(length + i);
-      batch.slots.push_back(0);
-    }
-    batch.query_lengths = {tokens};
-    batch.kv_lengths = {length + tokens};
-    batch.sequence_slots = {kScratch + sequence};
-    batch.block_tables = {0};
-    batch.max_pages = 1;
+    add_to_batch(batch, sequence, tokens, lengths[static_cast<size_t>(sequence)]);
     const LogitsView logits = runner.run(batch);
     outcome.logits.emplace_back(logits.row(0).begin(), logits.row(0).end());
   };
@@ -264,7 +251,6 @@ Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault)
       calls_until_fault = 0;
     }
     step(0, tokens);
-    length += tokens;
   }
   for (size_t layer = 0; layer < 2; ++layer) {
     const std::vector<float> state = model.state(layer);

@@ -11,18 +11,20 @@
 namespace reprise::kernels::cpu {
 namespace {
 
-void launch_binary(const ops::OpCall& call, const NamedKernels<2>& kernels) {
+/// Kernels of one or two inputs.
+void launch(const ops::OpCall& call, const NamedKernels<2>& kernels) {
+  const bool binary = call.inputs.size() > 1;
   const Tensor& a = call.inputs[0];
-  const Tensor& b = call.inputs[1];
+  const Tensor& b = call.inputs[binary ? 1 : 0];
   const Tensor& y = call.outputs[0];
   const RowsView view = view_as_rows(call, {&a, &b, &y});
   const ElementwiseArguments arguments{.a = a.data(),
-                                       .b = b.data(),
+                                       .b = binary ? b.data() : nullptr,
                                        .y = y.data(),
                                        .rows = view.rows,
                                        .columns = view.columns,
                                        .a_row_stride = view.row_strides[0],
-                                       .b_row_stride = view.row_strides[1],
+                                       .b_row_stride = binary ? view.row_strides[1] : 0,
                                        .y_row_stride = view.row_strides[2]};
   stream_of(call).launch(kernels[index_of(a)], elementwise_tiles(view.rows, view.columns), arguments);
 }
@@ -30,52 +32,37 @@ void launch_binary(const ops::OpCall& call, const NamedKernels<2>& kernels) {
 template <InstructionSet kSet>
 void run_add(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("add", kSet, elementwise_kernels(kSet).add, kElementNames);
-  launch_binary(call, kernels);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>
 void run_mul(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("mul", kSet, elementwise_kernels(kSet).mul, kElementNames);
-  launch_binary(call, kernels);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>
 void run_divide(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("divide", kSet, elementwise_kernels(kSet).divide, kElementNames);
-  launch_binary(call, kernels);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>
 void run_swiglu(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("swiglu", kSet, elementwise_kernels(kSet).silu_mul, kElementNames);
-  launch_binary(call, kernels);
-}
-
-void launch_unary(const ops::OpCall& call, const NamedKernels<2>& kernels) {
-  const Tensor& x = call.inputs[0];
-  const Tensor& y = call.outputs[0];
-  const RowsView view = view_as_rows(call, {&x, &y});
-  const ElementwiseArguments arguments{.a = x.data(),
-                                       .b = nullptr,
-                                       .y = y.data(),
-                                       .rows = view.rows,
-                                       .columns = view.columns,
-                                       .a_row_stride = view.row_strides[0],
-                                       .b_row_stride = 0,
-                                       .y_row_stride = view.row_strides[1]};
-  stream_of(call).launch(kernels[index_of(x)], elementwise_tiles(view.rows, view.columns), arguments);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>
 void run_silu(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("silu", kSet, elementwise_kernels(kSet).silu, kElementNames);
-  launch_unary(call, kernels);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>
 void run_reciprocal(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("reciprocal", kSet, elementwise_kernels(kSet).reciprocal, kElementNames);
-  launch_unary(call, kernels);
+  launch(call, kernels);
 }
 
 template <InstructionSet kSet>

@@ -14,6 +14,8 @@
 
 namespace reprise::device::contract {
 
+inline constexpr CaptureMode kAllModes[] = {CaptureMode::kGlobal, CaptureMode::kThreadLocal, CaptureMode::kRelaxed};
+
 /// The kernels that a device lends to the contract's tests. All work on int32 elements in device memory.
 class TestKernels {
  public:

@@ -6,6 +6,26 @@
 namespace reprise::device::contract {
 namespace {
 
+/// What `later` gets from here on follows what `earlier` has so far.
+void follow(Stream& earlier, Stream& later, Event& event) {
+  earlier.record(event);
+  later.wait(event);
+}
+
+struct ForkedCapture {
+  std::unique_ptr<Stream> origin;
+  std::unique_ptr<Stream> side;
+  std::unique_ptr<Event> event;
+};
+
+/// A capture on one stream that another has joined.
+ForkedCapture forked_capture(Device& device) {
+  ForkedCapture capture{device.create_stream(), device.create_stream(), device.create_event()};
+  capture.origin->begin_capture(CaptureMode::kThreadLocal);
+  follow(*capture.origin, *capture.side, *capture.event);
+  return capture;
+}
+
 TEST_P(DeviceContract, AStreamThatWaitsForACapturedEventJoins) {
   const auto origin = device_->create_stream({.priority = 0, .name = "origin"});
   const auto side = device_->create_stream({.priority = 0, .name = "side"});
@@ -15,14 +35,12 @@ TEST_P(DeviceContract, AStreamThatWaitsForACapturedEventJoins) {
   const auto b = buffer(1);
   origin->begin_capture(CaptureMode::kThreadLocal);
   add(*origin, *a, 1);
-  origin->record(*fork);
-  side->wait(*fork);
+  follow(*origin, *side, *fork);
   EXPECT_EQ(side->capture_info().status, CaptureStatus::kActive);
   EXPECT_EQ(side->capture_info().graph, origin->capture_info().graph);
   side->copy_async(b->data(), a->data(), a->bytes(), CopyKind::kDeviceToDevice);
   multiply(*origin, *a, 1);
-  side->record(*join);
-  origin->wait(*join);
+  follow(*side, *origin, *join);
   add(*origin, *b, 10);
   const auto graph = origin->end_capture();
   EXPECT_EQ(side->capture_info().status, CaptureStatus::kNone);
@@ -45,17 +63,14 @@ TEST_P(DeviceContract, StreamsForkFromForkedStreams) {
   const auto up = device_->create_event();
   const auto data = buffer(1);
   origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*down);
-  middle->wait(*down);
+  follow(*origin, *middle, *down);
   add(*middle, *data, 1);
   middle->record(*down);  // a newer record of the same event
   leaf->wait(*down);
   multiply(*leaf, *data, 10);
-  leaf->record(*up);
-  middle->wait(*up);
+  follow(*leaf, *middle, *up);
   add(*middle, *data, 5);
-  middle->record(*up);
-  origin->wait(*up);
+  follow(*middle, *origin, *up);
   const auto graph = origin->end_capture();
   graph->replay(*origin);
   origin->synchronize();
@@ -72,14 +87,11 @@ TEST_P(DeviceContract, ALeafJoinedTooLateForTheOriginIsADependency) {
   const auto leaf_done = device_->create_event();
   const auto data = buffer(0);
   origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*fork);
-  middle->wait(*fork);
+  follow(*origin, *middle, *fork);
   leaf->wait(*fork);
   add(*leaf, *data, 1);
-  middle->record(*middle_done);
-  origin->wait(*middle_done);
-  leaf->record(*leaf_done);
-  middle->wait(*leaf_done);
+  follow(*middle, *origin, *middle_done);
+  follow(*leaf, *middle, *leaf_done);
   EXPECT_ERROR(ErrorCode::kCaptureDependency, origin->end_capture());
   expect_usable(*origin);
   expect_usable(*middle);
@@ -102,13 +114,8 @@ TEST_P(DeviceContract, WaitingForTheOwnRecordIsAllowed) {
 }
 
 TEST_P(DeviceContract, AnUnjoinedStreamFailsTheCapture) {
-  const auto origin = device_->create_stream();
-  const auto side = device_->create_stream();
-  const auto event = device_->create_event();
   const auto data = buffer(0);
-  origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
+  const auto [origin, side, event] = forked_capture(*device_);
   add(*side, *data, 1);
   EXPECT_ERROR(ErrorCode::kCaptureUnjoined, origin->end_capture());
   EXPECT_EQ(side->capture_info().status, CaptureStatus::kNone);
@@ -117,13 +124,8 @@ TEST_P(DeviceContract, AnUnjoinedStreamFailsTheCapture) {
 }
 
 TEST_P(DeviceContract, ARecordThatNobodyWaitsForDoesNotJoin) {
-  const auto origin = device_->create_stream();
-  const auto side = device_->create_stream();
-  const auto event = device_->create_event();
   const auto data = buffer(0);
-  origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
+  const auto [origin, side, event] = forked_capture(*device_);
   add(*side, *data, 1);
   side->record(*event);
   EXPECT_ERROR(ErrorCode::kCaptureUnjoined, origin->end_capture());
@@ -131,15 +133,9 @@ TEST_P(DeviceContract, ARecordThatNobodyWaitsForDoesNotJoin) {
 }
 
 TEST_P(DeviceContract, WorkAfterTheJoiningRecordFailsTheCapture) {
-  const auto origin = device_->create_stream();
-  const auto side = device_->create_stream();
-  const auto event = device_->create_event();
   const auto data = buffer(0);
-  origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
-  side->record(*event);
-  origin->wait(*event);
+  const auto [origin, side, event] = forked_capture(*device_);
+  follow(*side, *origin, *event);
   add(*side, *data, 1);
   EXPECT_ERROR(ErrorCode::kCaptureUnjoined, origin->end_capture());
   expect_usable(*origin);
@@ -147,34 +143,21 @@ TEST_P(DeviceContract, WorkAfterTheJoiningRecordFailsTheCapture) {
 }
 
 TEST_P(DeviceContract, AWaitThatIsNotJoinedAgainFailsTheCapture) {
-  const auto origin = device_->create_stream();
-  const auto side = device_->create_stream();
-  const auto event = device_->create_event();
-  origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
-  side->record(*event);
-  origin->wait(*event);
-  origin->record(*event);
-  side->wait(*event);
+  const auto [origin, side, event] = forked_capture(*device_);
+  follow(*side, *origin, *event);
+  follow(*origin, *side, *event);
   EXPECT_ERROR(ErrorCode::kCaptureDependency, origin->end_capture());
   expect_usable(*origin);
 }
 
 TEST_P(DeviceContract, AJoinedStreamCannotEndTheCapture) {
-  const auto origin = device_->create_stream();
-  const auto side = device_->create_stream();
-  const auto event = device_->create_event();
-  origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
+  const auto [origin, side, event] = forked_capture(*device_);
   EXPECT_ERROR(ErrorCode::kCaptureUnmatched, side->end_capture());
   EXPECT_ERROR(ErrorCode::kStreamCapturing, side->begin_capture(CaptureMode::kThreadLocal));
   EXPECT_ERROR(ErrorCode::kStreamCapturing, side->synchronize());
   EXPECT_ERROR(ErrorCode::kStreamCapturing, side->query());
   EXPECT_ERROR(ErrorCode::kStreamCapturing, side->close());
-  side->record(*event);
-  origin->wait(*event);
+  follow(*side, *origin, *event);
   EXPECT_NE(origin->end_capture(), nullptr);
 }
 
@@ -185,10 +168,8 @@ TEST_P(DeviceContract, WorkQueuedBeforeAStreamJoinsIsNotCaptured) {
   const auto data = buffer(0);
   add(*side, *data, 1);
   origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*event);
-  side->wait(*event);
-  side->record(*event);
-  origin->wait(*event);
+  follow(*origin, *side, *event);
+  follow(*side, *origin, *event);
   const auto graph = origin->end_capture();
   EXPECT_EQ(graph->statistics().launches, 0);
   side->synchronize();
@@ -369,13 +350,11 @@ TEST_P(DeviceContract, OneLaneGoesOnWhileAnotherWaitsOutside) {
   const auto a = buffer(0);
   const auto b = buffer(0);
   origin->begin_capture(CaptureMode::kThreadLocal);
-  origin->record(*fork);
-  side->wait(*fork);
+  follow(*origin, *side, *fork);
   origin->wait(*gate);
   add(*origin, *a, 1);
   add(*side, *b, 1);
-  side->record(*join);
-  origin->wait(*join);
+  follow(*side, *origin, *join);
   add(*origin, *b, 10);
   const auto graph = origin->end_capture();
   for (int i = 1; i <= 2; ++i) {
