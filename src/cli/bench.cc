@@ -79,6 +79,10 @@ std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std:
   for (const std::string& name : modes) {
     const replay::Mode mode = parse_mode(name);
     engine::EngineOptions options = session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens);
+    if (options.mode == replay::Mode::kForceEager) {
+      throw Error(ErrorCode::kInvalidArgument, "option force_eager contradicts --modes")
+          .remedy("name force_eager there instead");
+    }
     options.mode = mode;
     result.push_back({mode, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
                                                    session.model(), std::nullopt, std::move(options))});

@@ -141,6 +141,11 @@ void CommandLine::choices(const std::string& names, std::vector<std::string>& ta
 
 void CommandLine::required() { parser_->last->required(); }
 
+bool CommandLine::given(const std::string& name) const {
+  const CLI::Option* option = parser_->app->get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
+}
+
 void CommandLine::footer(const std::string& text) { parser_->app->footer(text); }
 
 void CommandLine::version(const std::string& text) { parser_->app->set_version_flag("--version", text); }

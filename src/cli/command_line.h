@@ -45,6 +45,8 @@ class CommandLine {
                const std::string& help);
   /// The option that was added last must be given.
   void required();
+  /// Whether the arguments named an option, e.g. "--mode". True or false only once they are read.
+  bool given(const std::string& name) const;
   /// Text after the options in --help.
   void footer(const std::string& text);
   /// Adds --version.

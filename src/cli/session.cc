@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/devices.h"
+#include "cli/engine_compile_options.h"
 #include "compile/option_names.h"
 #include "load/mapping_guard.h"
 #include "load/model_config.h"
@@ -60,6 +61,7 @@ replay::Mode parse_mode(const std::string& name) {
 }
 
 void SessionOptions::add_model(CommandLine& command) {
+  command_ = &command;
   command.option("-m,--model", model, "Hugging Face directory, or a .safetensors file with its config.json beside it");
   command.required();
 }
@@ -95,7 +97,7 @@ void SessionOptions::add_captures(CommandLine& command) {
       "JSON object for mode piecewise: {\"splitting_ops\": [\"paged_attention\"]}, the operators that run eagerly "
       "between captured pieces");
   command.option("-O,--option", compile_options,
-                 "NAME=true or NAME=false, a compile option of docs/options.md; may be given several times");
+                 "NAME=VALUE, a compile option of docs/options.md; may be given several times");
   command.option("--disable-pass", disabled_passes, "a pass to leave out, by its name in `reprise compile --explain`");
   command.flag("--inexact-fusions", inexact_fusions, "allow fusions that change a bit now and then");
   command.option("--debug-dir", debug_directory,
@@ -104,9 +106,26 @@ void SessionOptions::add_captures(CommandLine& command) {
   command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare; 0: never");
 }
 
+void SessionOptions::set_compile_options() {
+  for (const std::string& option : compile_options) {
+    const size_t equals = option.find('=');
+    if (equals == std::string::npos) {
+      throw Error(ErrorCode::kInvalidArgument, "--option '{}' is not of the form NAME=VALUE", option);
+    }
+    compile::set_option_text(compile, option.substr(0, equals), option.substr(equals + 1));
+    named_options.insert(option.substr(0, equals));
+  }
+  compile.passes.disabled_passes = disabled_passes;
+  if (inexact_fusions) {
+    compile.passes.inexact_fusions = true;
+    named_options.insert("inexact_fusions");
+  }
+}
+
 Session::Session(const SessionOptions& options, bool without_weights)
     : options_(options), registry_(ops::make_catalogue()) {
   parse_mode(options_.mode);
+  options_.set_compile_options();
   if (options_.page_size < 1) {
     throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", options_.page_size);
   }
@@ -159,15 +178,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
     }
     options.splitting_ops = parse_splitting_ops(options_.compilation_config, registry_);
   }
-  for (const std::string& option : options_.compile_options) {
-    const size_t equals = option.find('=');
-    if (equals == std::string::npos) {
-      throw Error(ErrorCode::kInvalidArgument, "--option '{}' is not of the form NAME=VALUE", option);
-    }
-    compile::set_option(options.passes, option.substr(0, equals), option.substr(equals + 1));
-  }
-  options.passes.disabled_passes = options_.disabled_passes;
-  options.passes.inexact_fusions = options_.inexact_fusions;
+  apply_compile_options(options_.compile, options_.named_options, options_.given("--mode"), options);
   const char* debug_directory = std::getenv("REPRISE_DEBUG_DIR");
   options.debug_directory = !options_.debug_directory.empty() || debug_directory == nullptr
                                 ? options_.debug_directory

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/progress_bar.h"
 #include "cli/command_line.h"
+#include "compile/compile_options.h"
 #include "device/device.h"
 #include "engine/engine.h"
 #include "load/generation_config.h"
@@ -40,6 +42,9 @@ struct SessionOptions {
   bool inexact_fusions = false;
   std::string debug_directory;
   std::string compilation_config;
+  /// What `compile_options` are set upon, and the names of the options that are set.
+  compile::CompileOptions compile;
+  std::set<std::string> named_options;
 
   void add_model(CommandLine& command);
   void add_device(CommandLine& command);
@@ -47,6 +52,15 @@ struct SessionOptions {
   void add_graph(CommandLine& command);
   /// The same without --mode.
   void add_captures(CommandLine& command);
+
+ private:
+  friend class Session;
+  /// Whether the user named the option; false for a command that has no such option.
+  bool given(const std::string& name) const { return command_ != nullptr && command_->given(name); }
+  /// Puts what the command line says upon `compile`.
+  void set_compile_options();
+
+  const CommandLine* command_ = nullptr;
 };
 
 /// What a command works with: the operators, a device, and a model on it.

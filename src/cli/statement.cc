@@ -12,8 +12,8 @@ using replay::StepKind;
 using replay::StepReason;
 
 constexpr std::array<StepReason, replay::kStepReasons> kReasons = {
-    StepReason::kReplayed,           StepReason::kModeEager,     StepReason::kPrefill,
-    StepReason::kAboveLargestBucket, StepReason::kNoExactBucket, StepReason::kCaptureFailed};
+    StepReason::kReplayed,      StepReason::kModeEager,     StepReason::kPrefill,     StepReason::kAboveLargestBucket,
+    StepReason::kNoExactBucket, StepReason::kCaptureFailed, StepReason::kCaptureLimit};
 
 double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
@@ -56,6 +56,7 @@ std::string statement_text(engine::Engine& engine) {
   if (captures.buckets.empty()) {
     text += "captures  none\n";
   } else {
+    if (captures.recaptures > 0) sizes += fmt::format(", {} recaptures", captures.recaptures);
     text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
   }
@@ -88,6 +89,7 @@ std::string statement_json(engine::Engine& engine) {
                                 {"failure", bucket.failure}});
   }
   json["capture_milliseconds"] = captures.milliseconds;
+  json["recaptures"] = captures.recaptures;
   json["graph_bytes"] = captures.graph_bytes;
   json["arena_bytes"] = captures.arena_bytes;
   json["kv_bytes"] = engine.kv_pool().bytes();

@@ -126,6 +126,12 @@ void ReplacementSet::add(ReplacementRule rule) {
   }
 }
 
+std::vector<std::string> ReplacementSet::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : entries_) names.push_back(entry->rule.name);
+  return names;
+}
+
 PassResult ReplacementSet::run(graph::Graph& graph, const RewriteOptions& options) const {
   Rewriter rewriter(*this, *registry_, options, graph);
   return rewriter.run();

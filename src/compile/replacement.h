@@ -71,6 +71,8 @@ class ReplacementSet {
   /// not occur; and what the tracer throws.
   void add(ReplacementRule rule);
   size_t size() const { return entries_.size(); }
+  /// Of the rules, in order.
+  std::vector<std::string> names() const;
 
   /// Applies the rules until none fits, the last place first; each operator is replaced once a round. Places that fit
   /// but must stay are refusals: "SOURCE: OPERATOR: RULE: reason". Throws kInvalidArgument, naming the rule, when the

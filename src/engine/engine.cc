@@ -83,6 +83,9 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   result.update_order = options.update_order;
   result.retrace_every = options.retrace_every;
   result.passes = options.passes;
+  result.capture_limit = options.capture_limit;
+  if (options.capture_error_mode) result.capture_error_mode = *options.capture_error_mode;
+  result.force_recapture = options.force_recapture;
   result.splitting_ops = options.splitting_ops;
   result.debug_directory = options.debug_directory;
   result.progress = options.progress;

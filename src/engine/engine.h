@@ -40,6 +40,9 @@ struct EngineOptions {
   std::optional<device::UpdateOrder> update_order;
   int32_t retrace_every = 0;
   compile::PassOptions passes;                                   ///< of the modes that optimise
+  int64_t capture_limit = 64;                                    ///< see RunnerOptions::capture_limit
+  std::optional<device::CaptureMode> capture_error_mode;         ///< absent: the runner's
+  bool force_recapture = false;                                  ///< debug: every decode step captures again
   std::vector<std::string> splitting_ops = {"paged_attention"};  ///< of mode piecewise
   std::filesystem::path debug_directory;                         ///< see RunnerOptions::debug_directory
   /// See RunnerOptions::progress.

@@ -69,8 +69,9 @@ std::string CaptureCache::Entry::to_json() const {
   return json + "]\n";
 }
 
-CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops)
-    : device_(device), order_(order), splitting_ops_(std::move(splitting_ops)) {
+CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops,
+                           device::CaptureMode mode)
+    : device_(device), order_(order), splitting_ops_(std::move(splitting_ops)), mode_(mode) {
   capture_stream_ = device.create_stream({0, "capture"});
   if (order == device::UpdateOrder::kReplayThenUpdate) {
     update_stream_ = device.create_stream({device.capabilities().greatest_priority, "update"});
@@ -101,7 +102,7 @@ CaptureCache::Entry& CaptureCache::capture(CaptureKey key, std::unique_ptr<compi
 void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists) {
   if (first == last && !entry.pieces.empty()) return;
   Recorder recorder(entry, order_ == device::UpdateOrder::kReplayThenUpdate ? &device_ : nullptr);
-  capture_stream_->begin_capture(device::CaptureMode::kThreadLocal);
+  capture_stream_->begin_capture(mode_);
   try {
     entry.bound->run(*capture_stream_, lists, &recorder, first, last);
   } catch (...) {

@@ -49,7 +49,8 @@ class CaptureCache {
 
   /// Nodes of the operators in `splitting_ops` stay outside of the captures, which end in front of each and begin again
   /// behind it.
-  CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops = {});
+  CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops = {},
+               device::CaptureMode mode = device::CaptureMode::kThreadLocal);
   ~CaptureCache();
 
   /// Captures a bound graph; `lists` are the host lists that the launches are frozen with until they are updated.
@@ -69,6 +70,7 @@ class CaptureCache {
   device::Device& device_;
   device::UpdateOrder order_;
   std::vector<std::string> splitting_ops_;
+  device::CaptureMode mode_;
   std::unique_ptr<device::Stream> capture_stream_;
   std::unique_ptr<device::Stream> update_stream_;
   std::map<CaptureKey, std::unique_ptr<Entry>> entries_;

@@ -1,5 +1,7 @@
 #include "replay/graph_runner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -32,7 +34,11 @@ class GraphRunner::Implementation {
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
         cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order),
-               options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>()) {
+               options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>(),
+               options_.capture_error_mode) {
+    if (options_.capture_limit < 1) {
+      throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
+    }
     if (captures() && options_.scratch_slots < buckets_.back()) {
       throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
                   options_.scratch_slots, buckets_.back());
@@ -43,6 +49,7 @@ class GraphRunner::Implementation {
     if (!captures()) return;
     std::vector<int32_t> sizes(wanted.begin(), wanted.end());
     if (sizes.empty()) sizes = buckets_;
+    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(size); });
     // The largest first: what it needs is what all need.
     std::sort(sizes.rbegin(), sizes.rend());
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -108,6 +115,17 @@ class GraphRunner::Implementation {
     } catch (const std::exception& error) {
       log_debug("ending a step that failed: {}", error.what());
     }
+  }
+
+  /// Buckets behind the first `capture_limit` are not captured.
+  bool beyond_limit(int32_t bucket) {
+    const auto captured = static_cast<size_t>(std::min<int64_t>(options_.capture_limit, INT32_MAX));
+    if (buckets_.size() <= captured || bucket < buckets_[captured]) return false;
+    if (logged_.insert(StepReason::kCaptureLimit).second) {
+      log_warning("capture_limit is {}: steps of batch sizes {} run eagerly; logged once", captured,
+                  fmt::join(buckets_.begin() + static_cast<std::ptrdiff_t>(captured), buckets_.end(), ", "));
+    }
+    return true;
   }
 
   bool captures() const { return options_.mode == Mode::kFull || options_.mode == Mode::kPiecewise; }
@@ -182,12 +200,10 @@ class GraphRunner::Implementation {
       reason = StepReason::kAboveLargestBucket;
     } else if (!options_.buckets.padding && bucket != rows) {
       reason = StepReason::kNoExactBucket;
+    } else if (beyond_limit(bucket)) {
+      reason = StepReason::kCaptureLimit;
     } else {
-      entry = cache_.find({bucket, bucket});
-      if (entry == nullptr && !failed_.contains(bucket)) {
-        capture_bucket(bucket, 0, 1);
-        entry = cache_.find({bucket, bucket});
-      }
+      entry = captured_entry(bucket);
       if (entry == nullptr) reason = StepReason::kCaptureFailed;
     }
     last_reason_ = reason;
@@ -197,6 +213,31 @@ class GraphRunner::Implementation {
       return run_eager(batch);
     }
     return replay(*entry, batch, bucket);
+  }
+
+  /// The bucket's captured graph, captured now if need be; null when that failed, now or before.
+  CaptureCache::Entry* captured_entry(int32_t bucket) {
+    if (failed_.contains(bucket)) return nullptr;
+    if (cache_.find({bucket, bucket}) == nullptr) {
+      capture_bucket(bucket, 0, 1);
+    } else if (options_.force_recapture) {
+      recapture_bucket(bucket);
+    }
+    return failed_.contains(bucket) ? nullptr : cache_.find({bucket, bucket});
+  }
+
+  /// Steps wait for their logits, so nothing of the graph that is replaced is still running.
+  void recapture_bucket(int32_t size) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      StepProgram& program = decode_program();
+      cache_.capture({size, size}, program.bind(size, size), program.inputs().lists(size));
+      ++report_.recaptures;
+    } catch (const std::exception& error) {
+      failed_.insert(size);
+      log_warning("capturing batch size {} again failed, its steps run eagerly: {}", size, error.what());
+    }
+    report_.milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   }
 
   LogitsView replay(CaptureCache::Entry& entry, const StepBatch& batch, int32_t bucket) {

@@ -32,6 +32,10 @@ struct RunnerOptions {
   std::vector<std::string> splitting_ops = {"paged_attention"};
   /// One directory per compiled method is written here: graphs after each pass, captured programs; empty: none.
   std::filesystem::path debug_directory;
+  /// Most batch sizes that are captured, the smallest first; steps of the others run eagerly.
+  int64_t capture_limit = 64;
+  device::CaptureMode capture_error_mode = device::CaptureMode::kThreadLocal;
+  bool force_recapture = false;  ///< debug: every decode step captures its batch size again
   BucketOptions buckets;
   int32_t max_prefill_tokens = 512;  ///< most tokens of one step that is not a decode step
   int32_t max_pages = 1;             ///< most pages of one sequence: columns of the block table
@@ -59,6 +63,7 @@ struct CaptureReport {
   double milliseconds = 0;  ///< in all
   size_t graph_bytes = 0;   ///< of all captured graphs
   size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets
+  int64_t recaptures = 0;   ///< because of force_recapture; no buckets of their own
 };
 
 /// Float32 logits of the step's rows on the host: a view that is valid until the next run().

@@ -39,6 +39,8 @@ std::string_view name_of(StepReason reason) {
       return "no_exact_bucket";
     case StepReason::kCaptureFailed:
       return "capture_failed";
+    case StepReason::kCaptureLimit:
+      return "capture_limit";
   }
   return "unknown";
 }

@@ -24,11 +24,12 @@ enum class StepReason {
   kAboveLargestBucket,  ///< more sequences than the largest captured batch
   kNoExactBucket,       ///< padding is off and no graph has this batch size
   kCaptureFailed,       ///< the bucket's capture failed; see the log
+  kCaptureLimit,        ///< no more graphs may be captured, and this bucket came behind them
 };
-inline constexpr size_t kStepReasons = 6;
+inline constexpr size_t kStepReasons = 7;
 
 /// The words used in reports and metrics: "replayed", "mode", "prefill", "above_largest_bucket", "no_exact_bucket",
-/// "capture_failed".
+/// "capture_failed", "capture_limit".
 std::string_view name_of(StepReason reason);
 
 /// Steps by kind and reason.

@@ -23,10 +23,53 @@ class Compile(unittest.TestCase):
         done = program.run_well("compile", "-m", program.MINI, "--explain", "--option", "pattern_fusion_pass=false")
         self.assertNotRegex(done.stdout, r"(?m)^swiglu +\d+ +\d+ +5 ")
         for option, message in (("pattern_fusion_pass=0", "must be true or false"), ("inplace_pas=true", "inplace_pass"),
-                                ("clone_output=true", "not built"), ("inplace_pass", "NAME=VALUE")):
+                                ("static_kernel_compile=true", "static_kernel_compile is not built"),
+                                ("use_graph_pool=1", "only a C++ program"), ("inplace_pass", "NAME=VALUE"),
+                                ("capture_limit=0", "an integer in [1, "), ("clone_input=false", "static inputs"),
+                                ("reuse_graph_pool_in_same_fx=false", "one arena"),
+                                ("capture_error_mode=any", '"global", "thread_local" or "relaxed"')):
             done = program.run("compile", "-m", program.MINI, "--option", option)
             self.assertEqual(done.returncode, 2, option)
             self.assertIn(message, done.stderr)
+
+    def generate(self, *arguments):
+        """The statement of a run, and what was logged."""
+        done = program.run_well("generate", "-m", program.MINI, "-p", "Question: 2 + 3?", "-n", 5, "--ignore-eos",
+                                "--json", *arguments)
+        return program.json_lines(done.stdout)[-1]["statement"], done.stderr
+
+    def test_options_of_captures_reach_the_engine(self):
+        statement, _ = self.generate("--option", "force_eager=true")
+        self.assertEqual(statement["mode"], "force_eager")
+        self.assertEqual(self.generate("--mode", "force_eager", "-O", "force_eager=true")[0]["mode"], "force_eager")
+        statement, _ = self.generate("--option", "force_recapture=true")
+        self.assertEqual(statement["recaptures"], 3)
+        self.assertEqual(len(statement["captures"]), 1)
+        for mode in ("global", "thread_local", "relaxed"):
+            statement, _ = self.generate("--option", f"capture_error_mode={mode}", "--option", "clone_output=true")
+            self.assertEqual(statement["decode_steps"]["replayed"], 4)
+
+    def test_batch_sizes_beyond_the_capture_limit_run_eagerly_and_are_named(self):
+        directory = program.temporary_directory(self)
+        (directory / "prompts.jsonl").write_text('{"prompt": "1 + 1"}\n' * 3)
+        done = program.run_well("generate", "-m", program.MINI, "--prompts", directory / "prompts.jsonl", "-n", 4,
+                                "--ignore-eos", "--json", "--graph-bs", "1,2,3", "-O", "capture_limit=2")
+        self.assertIn("capture_limit is 2: steps of batch sizes 3 run eagerly", done.stderr)
+        steps = program.json_lines(done.stdout)[-1]["statement"]["decode_steps"]
+        self.assertEqual(steps["capture_limit"], 3)
+
+    def test_contradictions_and_options_without_effect_are_named(self):
+        call = ("generate", "-m", program.MINI, "-p", "x", "-n", 2)
+        done = program.run(*call, "--mode", "full", "--option", "force_eager=true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("option force_eager contradicts mode full", done.stderr)
+        done = program.run("bench", "decode", "-m", program.MINI, "--option", "force_eager=true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("contradicts --modes", done.stderr)
+        _, log = self.generate("--mode", "eager", "-O", "capture_limit=64", "-O", "inplace_pass=true")
+        self.assertIn("without effect in mode eager: capture_limit, inplace_pass", log)
+        _, log = self.generate("--mode", "force_eager", "-O", "capture_limit=64", "-O", "inplace_pass=true")
+        self.assertIn("without effect in mode force_eager: capture_limit\n", log)
 
     def test_eager_has_nothing_to_compile(self):
         done = program.run("compile", "-m", program.MINI, "--mode", "eager")

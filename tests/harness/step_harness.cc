@@ -31,6 +31,9 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   runner_options.buckets.sizes = options_.buckets;
   runner_options.buckets.max_running = options_.max_running;
   runner_options.buckets.padding = options_.padding;
+  runner_options.capture_limit = options_.capture_limit;
+  runner_options.capture_error_mode = options_.capture_error_mode;
+  runner_options.force_recapture = options_.force_recapture;
   runner_options.max_prefill_tokens = options_.max_prefill_tokens;
   runner_options.max_pages = options_.pages_per_sequence;
   runner_options.scratch_slots = scratch;

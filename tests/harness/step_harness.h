@@ -38,6 +38,9 @@ class StepHarness {
     int32_t max_prefill_tokens = 256;
     std::vector<int32_t> buckets = {1, 2, 4, 8};
     bool padding = true;
+    int64_t capture_limit = 64;
+    device::CaptureMode capture_error_mode = device::CaptureMode::kThreadLocal;
+    bool force_recapture = false;
     std::optional<device::UpdateOrder> update_order;
     int32_t retrace_every = 0;
     std::filesystem::path debug_directory;
