@@ -178,6 +178,18 @@ OptionValue parse(std::string_view name, std::string_view text) {
 
 }  // namespace
 
+std::string_view name_of(OptionState state) {
+  switch (state) {
+    case OptionState::kBuilt:
+      return "built";
+    case OptionState::kOnlyCpp:
+      return "C++ only";
+    case OptionState::kUnbuilt:
+      return "not built";
+  }
+  return "unknown";
+}
+
 std::span<const OptionInfo> option_table() { return kOptions; }
 
 void set_option(CompileOptions& options, std::string_view name, const OptionValue& value) {

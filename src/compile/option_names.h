@@ -20,6 +20,9 @@ enum class OptionState {
   kUnbuilt,  ///< what it controls is not built: refused by name
 };
 
+/// "built", "C++ only", "not built".
+std::string_view name_of(OptionState state);
+
 /// One compile option.
 struct OptionInfo {
   std::string_view name;
