@@ -116,12 +116,14 @@ BenchSequence::BenchSequence(BenchSequence&& other) noexcept
       slot_(other.slot_) {}
 
 void BenchSequence::read(engine::StepBuilder& builder, int32_t length) {
-  const int32_t chunk = engine_->options().max_prefill_tokens;
-  for (int32_t at = 0; at < length; at += chunk) {
+  const int32_t most = engine_->options().max_prefill_tokens;
+  for (int32_t at = 0; at < length;) {
+    const int32_t replayed = replay::largest_size_within(engine_->runner().prefill_sizes(), length - at);
+    const int32_t count = replayed > 0 ? replayed : std::min(most, length - at);
     builder.begin();
-    const auto count = static_cast<size_t>(std::min(chunk, length - at));
-    builder.add(std::span(tokens_).subspan(static_cast<size_t>(at), count), at, pages_, slot_);
+    builder.add(std::span(tokens_).subspan(static_cast<size_t>(at), static_cast<size_t>(count)), at, pages_, slot_);
     engine_->runner().run(builder.finish());
+    at += count;
   }
 }
 

@@ -89,6 +89,8 @@ void SessionOptions::add_graph(CommandLine& command) {
 void SessionOptions::add_captures(CommandLine& command) {
   command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture; without: by rule");
   command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture; 0: by rule");
+  command.option("--prefill-graph-tokens", prefill_graph_tokens,
+                 "sizes of prompt steps to capture; prompts are cut into them; without: none");
   command.flag("--disable-graph-padding", disable_graph_padding, "replay only exact batch sizes");
   command.choice("--update-order", update_order, {"auto", "update-then-replay", "replay-then-update"},
                  "order of task updates and replay; auto: the device's");
@@ -165,6 +167,12 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.buckets.padding = !options_.disable_graph_padding;
   options.max_running = max_running;
   options.max_prefill_tokens = options_.max_prefill_tokens;
+  options.prefill_graph_tokens = options_.prefill_graph_tokens;
+  if (!options.prefill_graph_tokens.empty() && options.mode != replay::Mode::kFull &&
+      options.mode != replay::Mode::kPiecewise) {
+    throw Error(ErrorCode::kInvalidArgument, "--prefill-graph-tokens captures prompt steps, which --mode {} does not",
+                options_.mode);
+  }
   options.max_context = options_.max_context != 0 ? options_.max_context : max_context;
   options.kv_tokens = kv_tokens;
   options.page_size = options_.page_size;

@@ -32,6 +32,7 @@ struct SessionOptions {
   int32_t max_prefill_tokens = 512;
   std::vector<int32_t> graph_batch_sizes;
   int32_t graph_max_batch_size = 0;
+  std::vector<int32_t> prefill_graph_tokens;
   bool disable_graph_padding = false;
   bool discrete = false;
   bool poison = false;

@@ -48,7 +48,8 @@ std::string statement_text(engine::Engine& engine) {
                       statistics.decode_tokens_per_second(), steps_text(counters, StepKind::kDecode));
   std::string sizes;
   for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {
-    sizes += fmt::format("{}bs {}: ", sizes.empty() ? "" : ", ", bucket.size);
+    sizes += fmt::format("{}{} {}: ", sizes.empty() ? "" : ", ",
+                         bucket.kind == StepKind::kDecode ? "bs" : "prefill tokens", bucket.size);
     if (bucket.pieces > 1) sizes += fmt::format("{} pieces ", bucket.pieces);
     sizes += bucket.failure.empty() ? fmt::format("{:.1f} ms {:.2f} MB", bucket.milliseconds, megabytes(bucket.bytes))
                                     : fmt::format("failed ({})", bucket.failure);
@@ -82,7 +83,7 @@ std::string statement_json(engine::Engine& engine) {
   }
   json["captures"] = nlohmann::ordered_json::array();
   for (const replay::CaptureReport::Bucket& bucket : captures.buckets) {
-    json["captures"].push_back({{"batch_size", bucket.size},
+    json["captures"].push_back({{bucket.kind == StepKind::kDecode ? "batch_size" : "prefill_tokens", bucket.size},
                                 {"milliseconds", bucket.milliseconds},
                                 {"bytes", bucket.bytes},
                                 {"pieces", bucket.pieces},

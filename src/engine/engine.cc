@@ -55,6 +55,9 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
                options.kv_tokens, options.max_running, options.max_context, wanted);
     }
   }
+  options.prefill_graph_tokens = replay::choose_prefill_sizes(options.prefill_graph_tokens, options.max_prefill_tokens);
+  // No request can have a step of more tokens than its context.
+  std::erase_if(options.prefill_graph_tokens, [&](int32_t size) { return size > options.max_context; });
   options.buckets.max_running = options.max_running;
   options.buckets.default_max = device.capabilities().default_max_graph_batch;
   if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
@@ -76,6 +79,7 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   result.mode = options.mode;
   result.buckets = options.buckets;
   result.max_prefill_tokens = prefill_limit(options);
+  result.prefill_graph_tokens = options.prefill_graph_tokens;
   result.max_pages = std::min(pool.pages_for(options.max_context), pool.usable_pages());
   result.scratch_slots = pool.options().scratch_slots;
   result.sequence_state = pool.has_sequence_state();
@@ -102,7 +106,7 @@ std::vector<std::pair<std::string, Tensor>> graph_names(const model::Model& mode
 
 StepLoopOptions loop_options(const EngineOptions& options, int32_t vocabulary, const replay::GraphRunner& runner) {
   StepLoopOptions result;
-  result.scheduler = {options.max_running, prefill_limit(options), options.max_context};
+  result.scheduler = {options.max_running, prefill_limit(options), options.max_context, runner.prefill_sizes()};
   result.vocabulary = vocabulary;
   result.end_token_ids = options.end_token_ids;
   result.seed = options.seed;
@@ -156,6 +160,7 @@ Engine::~Engine() = default;
 
 void Engine::capture(int32_t batch) {
   const std::vector<int32_t>& buckets = parts_->runner.buckets();
+  parts_->runner.capture_prefill();
   if (batch == 0) return parts_->runner.capture();
   // Batches shrink as requests end: every bucket up to the one that holds the largest is needed.
   const auto end = std::find_if(buckets.begin(), buckets.end(), [batch](int32_t bucket) { return bucket >= batch; });

@@ -27,7 +27,10 @@ struct EngineOptions {
   replay::BucketOptions buckets;
   int32_t max_running = 8;           ///< most requests that run at a time
   int32_t max_prefill_tokens = 512;  ///< most prompt tokens of one step: the size of a chunk
-  int32_t max_context = 0;           ///< most tokens of a request, prompt and output; 0: the model's maximum
+  /// Prompt steps that are captured and replayed: a long prompt is cut into the largest of these sizes that fits. See
+  /// RunnerOptions::prefill_graph_tokens.
+  std::vector<int32_t> prefill_graph_tokens;
+  int32_t max_context = 0;  ///< most tokens of a request, prompt and output; 0: the model's maximum
   /// Capacity of the KV cache; see kv_tokens_for(). 0: max_running requests of max_context tokens, but at most half of
   /// the device's free memory.
   int64_t kv_tokens = 0;
@@ -62,8 +65,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Captures ahead what decode steps of up to `batch` requests replay; 0: every bucket. Buckets that are not captured
-  /// here are captured when they are first needed.
+  /// Captures ahead what decode steps of up to `batch` requests replay (0: every bucket) and what prompt steps do.
+  /// What is not captured here is captured when it is first needed.
   void capture(int32_t batch = 0);
 
   /// Queues a request. kInvalidArgument for parameters or a prompt out of range, kResourceExhausted for one that can

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "replay/buckets.h"
 
 namespace reprise::engine {
 
@@ -13,6 +14,7 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options) : pool_(pool
   require(options.max_running >= 1, "max_running", options.max_running);
   require(options.max_prefill_tokens >= 1, "max_prefill_tokens", options.max_prefill_tokens);
   require(options.max_context >= 1, "max_context", options.max_context);
+  REPRISE_CHECK(options.replayed_sizes.empty() || options.replayed_sizes.back() <= options.max_prefill_tokens);
   running_.reserve(static_cast<size_t>(options.max_running));
   step_sequences_.reserve(static_cast<size_t>(options.max_running));
   builder_.reserve(std::max(options.max_running, options.max_prefill_tokens), options.max_running,
@@ -81,7 +83,11 @@ const replay::StepBatch* Scheduler::form_prefill() {
   for (Sequence* sequence : running_) {
     if (budget == 0) break;
     if (sequence->prompt_done()) continue;
-    const int32_t count = std::min(budget, sequence->prompt_length() - sequence->computed());
+    if (const int32_t size = replay::largest_size_within(options_.replayed_sizes, unread(*sequence)); size > 0) {
+      if (step_sequences_.empty()) add_to_step(*sequence, size);
+      break;
+    }
+    const int32_t count = std::min(budget, unread(*sequence));
     add_to_step(*sequence, count);
     budget -= count;
   }

@@ -15,6 +15,8 @@ struct SchedulerOptions {
   int32_t max_running = 8;
   int32_t max_prefill_tokens = 512;  ///< most prompt tokens of one step
   int32_t max_context = 4096;        ///< most tokens of a request, prompt and output
+  /// Tokens of prompt steps that are replayed, ascending and at most max_prefill_tokens; may be empty.
+  std::vector<int32_t> replayed_sizes = {};
 };
 
 /// First come, first served. A request is admitted when fewer than max_running run and the pages for its prompt and
@@ -38,7 +40,8 @@ class Scheduler {
   /// valid until the next call of a form function.
   const replay::StepBatch* form_decode();
   /// Forms a step of the next prompt tokens, at most max_prefill_tokens of them: the rest of the oldest prompt, then
-  /// the next prompt, and so on. Null when there are none.
+  /// the next prompt, and so on. Where steps are replayed, as much of the oldest prompt as the largest size holds is a
+  /// step of its own, and what is left of prompts goes together. Null when there are none.
   const replay::StepBatch* form_prefill();
   /// The sequences of the last step that was formed, in its order.
   std::span<Sequence* const> step_sequences() const { return step_sequences_; }
@@ -47,6 +50,8 @@ class Scheduler {
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
 
  private:
+  /// Prompt tokens of the sequence that no step has read.
+  static int32_t unread(const Sequence& sequence) { return sequence.prompt_length() - sequence.computed(); }
   void add_to_step(Sequence& sequence, int32_t limit);
   int32_t pages_of(const Sequence& sequence) const;
 

@@ -53,6 +53,29 @@ std::vector<int32_t> choose_buckets(const BucketOptions& options) {
   return sizes;
 }
 
+std::vector<int32_t> choose_prefill_sizes(std::vector<int32_t> sizes, int32_t max_prefill_tokens) {
+  std::sort(sizes.begin(), sizes.end());
+  for (const int32_t size : sizes) {
+    if (size < 2) {
+      throw Error(ErrorCode::kInvalidArgument, "prefill graph size {} must be at least 2 tokens", size);
+    }
+    if (size > max_prefill_tokens) {
+      throw Error(ErrorCode::kInvalidArgument, "prefill graph size {} exceeds max_prefill_tokens, which is {}", size,
+                  max_prefill_tokens);
+    }
+  }
+  const auto twin = std::adjacent_find(sizes.begin(), sizes.end());
+  if (twin != sizes.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "prefill graph size {} is given twice", *twin);
+  }
+  return sizes;
+}
+
+int32_t largest_size_within(std::span<const int32_t> sizes, int32_t limit) {
+  const auto above = std::upper_bound(sizes.begin(), sizes.end(), limit);
+  return above == sizes.begin() ? 0 : *(above - 1);
+}
+
 int32_t bucket_for(std::span<const int32_t> buckets, int32_t rows) {
   const auto place = std::lower_bound(buckets.begin(), buckets.end(), rows);
   return place == buckets.end() ? 0 : *place;

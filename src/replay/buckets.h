@@ -20,6 +20,13 @@ struct BucketOptions {
 /// or a maximum below 1, and when nothing is left.
 std::vector<int32_t> choose_buckets(const BucketOptions& options);
 
+/// Sizes of prompt steps to capture, in ascending order. kInvalidArgument for duplicates, for sizes above
+/// `max_prefill_tokens`, and for those below 2: a step of one token is a decode step.
+std::vector<int32_t> choose_prefill_sizes(std::vector<int32_t> sizes, int32_t max_prefill_tokens);
+
+/// The largest of the ascending sizes that is at most `limit`, or 0.
+int32_t largest_size_within(std::span<const int32_t> sizes, int32_t limit);
+
 /// The smallest bucket that holds `rows`, or 0.
 int32_t bucket_for(std::span<const int32_t> buckets, int32_t rows);
 

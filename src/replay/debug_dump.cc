@@ -41,10 +41,10 @@ void DebugDump::passes(const std::vector<compile::PassReport>& reports) {
   if (enabled()) write("passes.log", pass_table(reports));
 }
 
-void DebugDump::program(int batch_size, const std::string& text, const std::string& json) {
+void DebugDump::program(const std::string& name, const std::string& text, const std::string& json) {
   if (!enabled()) return;
-  write(fmt::format("program_bs{}.txt", batch_size), text);
-  write(fmt::format("program_bs{}.json", batch_size), json);
+  write(fmt::format("program_{}.txt", name), text);
+  write(fmt::format("program_{}.json", name), json);
 }
 
 std::string pass_table(const std::vector<compile::PassReport>& reports) {

@@ -23,7 +23,8 @@ class DebugDump {
   void after_pass(const std::string& pass, const graph::Graph& graph);
   /// "passes.log": nodes before and after, matches, refusals with their reasons, and the time of each pass.
   void passes(const std::vector<compile::PassReport>& reports);
-  void program(int batch_size, const std::string& text, const std::string& json);
+  /// "program_NAME.txt" and ".json"; `name`: "bs4".
+  void program(const std::string& name, const std::string& text, const std::string& json);
 
  private:
   void write(const std::string& name, const std::string& text) const;

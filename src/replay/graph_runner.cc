@@ -30,6 +30,7 @@ class GraphRunner::Implementation {
         names_(std::move(names)),
         options_(std::move(options)),
         buckets_(choose_buckets(options_.buckets)),
+        prefill_sizes_(choose_prefill_sizes(options_.prefill_graph_tokens, options_.max_prefill_tokens)),
         stream_(device.create_stream({0, "steps"})),
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
@@ -43,22 +44,26 @@ class GraphRunner::Implementation {
       throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
                   options_.scratch_slots, buckets_.back());
     }
+    if (!captures()) prefill_sizes_.clear();
   }
 
   void capture(std::span<const int32_t> wanted) {
     if (!captures()) return;
     std::vector<int32_t> sizes(wanted.begin(), wanted.end());
     if (sizes.empty()) sizes = buckets_;
-    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(size); });
-    // The largest first: what it needs is what all need.
-    std::sort(sizes.rbegin(), sizes.rend());
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      if (std::find(buckets_.begin(), buckets_.end(), sizes[i]) == buckets_.end()) {
-        throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", sizes[i]);
+    for (const int32_t size : sizes) {
+      if (std::find(buckets_.begin(), buckets_.end(), size) == buckets_.end()) {
+        throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", size);
       }
-      capture_bucket(sizes[i], static_cast<int>(i), static_cast<int>(sizes.size()));
     }
-    if (options_.progress) options_.progress(static_cast<int>(sizes.size()), static_cast<int>(sizes.size()), "");
+    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(StepKind::kDecode, size); });
+    capture_series(StepKind::kDecode, std::move(sizes));
+  }
+
+  void capture_prefill() {
+    std::vector<int32_t> sizes = prefill_sizes_;
+    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(StepKind::kPrefill, size); });
+    if (!sizes.empty()) capture_series(StepKind::kPrefill, std::move(sizes));
   }
 
   LogitsView run(const StepBatch& batch) {
@@ -77,7 +82,7 @@ class GraphRunner::Implementation {
     if (decode_ == nullptr) {
       const int32_t rows = captures() ? buckets_.back() : options_.buckets.max_running;
       decode_ = make_program("decode", rows, rows, false);
-      report_.arena_bytes = decode_->arena_bytes();
+      report_.arena_bytes += decode_->arena_bytes();
     }
     return *decode_;
   }
@@ -86,8 +91,9 @@ class GraphRunner::Implementation {
     if (!captures()) {
       throw Error(ErrorCode::kFailedPrecondition, "mode {} captures nothing", name_of(options_.mode));
     }
-    if (cache_.find({bucket, bucket}) == nullptr) capture({&bucket, 1});
-    CaptureCache::Entry* entry = cache_.find({bucket, bucket});
+    const CaptureKey key = key_of(StepKind::kDecode, bucket);
+    if (cache_.find(key) == nullptr) capture({&bucket, 1});
+    CaptureCache::Entry* entry = cache_.find(key);
     if (entry == nullptr) throw Error(ErrorCode::kFailedPrecondition, "batch size {} could not be captured", bucket);
     return entry->to_text();
   }
@@ -96,16 +102,36 @@ class GraphRunner::Implementation {
   StepReason last_reason() const { return last_reason_; }
   const CaptureReport& report() const { return report_; }
   const std::vector<int32_t>& buckets() const { return buckets_; }
+  const std::vector<int32_t>& prefill_sizes() const { return prefill_sizes_; }
   int64_t method_calls() const { return method_calls_; }
   int64_t operator_dispatches() const { return eager_.dispatches() + node_dispatches_; }
 
  private:
-  LogitsView run_checked(const StepBatch& batch) {
-    if (batch.is_decode()) return run_decode(batch);
-    last_reason_ = options_.mode == Mode::kEager ? StepReason::kModeEager : StepReason::kPrefill;
-    counters_.count(StepKind::kPrefill, last_reason_);
-    if (options_.mode == Mode::kEager) return run_eager(batch);
+  LogitsView run_checked(const StepBatch& batch) { return batch.is_decode() ? run_decode(batch) : run_prefill(batch); }
+
+  void count(StepKind kind, StepReason reason) {
+    last_reason_ = reason;
+    counters_.count(kind, reason);
+  }
+
+  LogitsView run_prefill(const StepBatch& batch) {
+    if (options_.mode == Mode::kEager) {
+      count(StepKind::kPrefill, StepReason::kModeEager);
+      return run_eager(batch);
+    }
+    CaptureCache::Entry* entry = nullptr;
+    StepReason reason = StepReason::kPrefill;
+    if (batch.sequences() == 1 && !batch.all_logits &&
+        std::binary_search(prefill_sizes_.begin(), prefill_sizes_.end(), batch.tokens())) {
+      const bool beyond = beyond_limit(StepKind::kPrefill, batch.tokens());
+      if (!beyond) entry = find_or_capture(StepKind::kPrefill, batch.tokens());
+      reason = entry != nullptr ? StepReason::kReplayed
+               : beyond         ? StepReason::kCaptureLimit
+                                : StepReason::kCaptureFailed;
+    }
+    count(StepKind::kPrefill, reason);
     StepProgram& program = batch.all_logits ? all_logits_program() : prefill_program();
+    if (entry != nullptr) return replay(program, *entry, batch, batch.tokens(), 1);
     return run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
   }
 
@@ -117,13 +143,16 @@ class GraphRunner::Implementation {
     }
   }
 
-  /// Buckets behind the first `capture_limit` are not captured.
-  bool beyond_limit(int32_t bucket) {
+  /// Sizes behind the first `capture_limit` of a kind are not captured.
+  bool beyond_limit(StepKind kind, int32_t size) {
+    const bool decode = kind == StepKind::kDecode;
+    const std::vector<int32_t>& sizes = decode ? buckets_ : prefill_sizes_;
     const auto captured = static_cast<size_t>(std::min<int64_t>(options_.capture_limit, INT32_MAX));
-    if (buckets_.size() <= captured || bucket < buckets_[captured]) return false;
-    if (logged_.insert(StepReason::kCaptureLimit).second) {
-      log_warning("capture_limit is {}: steps of batch sizes {} run eagerly; logged once", captured,
-                  fmt::join(buckets_.begin() + static_cast<std::ptrdiff_t>(captured), buckets_.end(), ", "));
+    if (sizes.size() <= captured || size < sizes[captured]) return false;
+    if (logged_.insert({kind, StepReason::kCaptureLimit}).second) {
+      log_warning("capture_limit is {}: steps of {} {} run eagerly; logged once", captured,
+                  decode ? "batch sizes" : "prompt tokens",
+                  fmt::join(sizes.begin() + static_cast<std::ptrdiff_t>(captured), sizes.end(), ", "));
     }
     return true;
   }
@@ -149,7 +178,10 @@ class GraphRunner::Implementation {
 
   StepProgram& prefill_program() {
     const StepLimits limits = eager_limits();
-    if (prefill_ == nullptr) prefill_ = make_program("prefill", limits.tokens, limits.sequences, false);
+    if (prefill_ == nullptr) {
+      prefill_ = make_program("prefill", limits.tokens, limits.sequences, false);
+      if (!prefill_sizes_.empty()) report_.arena_bytes += prefill_->arena_bytes();
+    }
     return *prefill_;
   }
 
@@ -188,65 +220,39 @@ class GraphRunner::Implementation {
 
   LogitsView run_decode(const StepBatch& batch) {
     if (!captures()) {
-      last_reason_ = StepReason::kModeEager;
-      counters_.count(StepKind::kDecode, last_reason_);
+      count(StepKind::kDecode, StepReason::kModeEager);
       return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), bound_decode(batch), batch);
     }
     const int32_t rows = batch.sequences();
-    int32_t bucket = bucket_for(buckets_, rows);
+    const int32_t bucket = bucket_for(buckets_, rows);
     StepReason reason = StepReason::kReplayed;
     CaptureCache::Entry* entry = nullptr;
     if (bucket == 0) {
       reason = StepReason::kAboveLargestBucket;
     } else if (!options_.buckets.padding && bucket != rows) {
       reason = StepReason::kNoExactBucket;
-    } else if (beyond_limit(bucket)) {
+    } else if (beyond_limit(StepKind::kDecode, bucket)) {
       reason = StepReason::kCaptureLimit;
     } else {
-      entry = captured_entry(bucket);
+      entry = find_or_capture(StepKind::kDecode, bucket);
       if (entry == nullptr) reason = StepReason::kCaptureFailed;
     }
-    last_reason_ = reason;
-    counters_.count(StepKind::kDecode, reason);
+    count(StepKind::kDecode, reason);
     if (entry == nullptr) {
       log_once(reason, rows);
       return run_eager(batch);
     }
-    return replay(*entry, batch, bucket);
+    return replay(decode_program(), *entry, batch, bucket, bucket);
   }
 
-  /// The bucket's captured graph, captured now if need be; null when that failed, now or before.
-  CaptureCache::Entry* captured_entry(int32_t bucket) {
-    if (failed_.contains(bucket)) return nullptr;
-    if (cache_.find({bucket, bucket}) == nullptr) {
-      capture_bucket(bucket, 0, 1);
-    } else if (options_.force_recapture) {
-      recapture_bucket(bucket);
-    }
-    return failed_.contains(bucket) ? nullptr : cache_.find({bucket, bucket});
-  }
-
-  /// Steps wait for their logits, so nothing of the graph that is replaced is still running.
-  void recapture_bucket(int32_t size) {
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      StepProgram& program = decode_program();
-      cache_.capture({size, size}, program.bind(size, size), program.inputs().lists(size));
-      ++report_.recaptures;
-    } catch (const std::exception& error) {
-      failed_.insert(size);
-      log_warning("capturing batch size {} again failed, its steps run eagerly: {}", size, error.what());
-    }
-    report_.milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  }
-
-  LogitsView replay(CaptureCache::Entry& entry, const StepBatch& batch, int32_t bucket) {
-    decode_->inputs().write(*stream_, batch, bucket, bucket);
-    if (options_.poison) decode_->poison_arena(*stream_);
-    cache_.replay(entry, *stream_, decode_->inputs().lists(bucket));
+  LogitsView replay(StepProgram& program, CaptureCache::Entry& entry, const StepBatch& batch, int32_t tokens,
+                    int32_t sequences) {
+    program.inputs().write(*stream_, batch, tokens, sequences);
+    if (options_.poison) program.poison_arena(*stream_);
+    cache_.replay(entry, *stream_, program.inputs().lists(sequences));
     node_dispatches_ += entry.eager_nodes();
     const LogitsView logits = fetch(entry.bound->outputs()[0], batch.sequences());
-    if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) decode_->check_retrace();
+    if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) program.check_retrace();
     return logits;
   }
 
@@ -288,37 +294,100 @@ class GraphRunner::Implementation {
     return {static_cast<const float*>(host_logits_->data()), rows, vocabulary_};
   }
 
-  void capture_bucket(int32_t size, int done, int total) {
-    if (cache_.find({size, size}) != nullptr) return;
+  /// No two captures share one: a prefill step of one token does not exist.
+  static CaptureKey key_of(StepKind kind, int32_t size) { return {size, kind == StepKind::kDecode ? size : 1}; }
+
+  /// The captured graph of a size, captured now if need be; null when that failed, now or before.
+  CaptureCache::Entry* find_or_capture(StepKind kind, int32_t size) {
+    const CaptureKey key = key_of(kind, size);
+    if (failed_.contains(key)) return nullptr;
+    if (cache_.find(key) == nullptr) {
+      capture_size(kind, size, 0, 1);
+    } else if (options_.force_recapture) {
+      recapture_size(kind, size);
+    }
+    return failed_.contains(key) ? nullptr : cache_.find(key);
+  }
+
+  /// Steps wait for their logits, so nothing of the graph that is replaced is still running.
+  void recapture_size(StepKind kind, int32_t size) {
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      capture_graph(kind, size);
+      ++report_.recaptures;
+    } catch (const std::exception& error) {
+      capture_failed(kind, size, error);
+    }
+    report_.milliseconds += milliseconds_since(start);
+  }
+
+  void capture_series(StepKind kind, std::vector<int32_t> sizes) {
+    // The largest first: what it needs is what all need.
+    std::sort(sizes.rbegin(), sizes.rend());
+    const auto total = static_cast<int>(sizes.size());
+    for (int i = 0; i < total; ++i) capture_size(kind, sizes[static_cast<size_t>(i)], i, total);
+    if (options_.progress) options_.progress(total, total, "");
+  }
+
+  void capture_size(StepKind kind, int32_t size, int done, int total) {
+    if (cache_.find(key_of(kind, size)) != nullptr) return;
+    const bool decode = kind == StepKind::kDecode;
     if (options_.progress) {
       const double available = static_cast<double>(device_.memory_info().available_bytes) / (1 << 30);
-      options_.progress(done, total, fmt::format("Capturing batches (bs={} avail_mem={:.2f} GB)", size, available));
+      options_.progress(done, total,
+                        fmt::format("Capturing {}={} avail_mem={:.2f} GB)",
+                                    decode ? "batches (bs" : "prompt steps (tokens", size, available));
     }
     CaptureReport::Bucket bucket;
+    bucket.kind = kind;
     bucket.size = size;
     const auto start = std::chrono::steady_clock::now();
     try {
-      StepProgram& program = decode_program();
-      CaptureCache::Entry& entry = cache_.capture({size, size}, program.bind(size, size), program.inputs().lists(size));
+      const CaptureCache::Entry& entry = capture_graph(kind, size);
       bucket.bytes = entry.bytes();
       bucket.pieces = static_cast<int32_t>(entry.pieces.size()) - static_cast<int32_t>(entry.eager_nodes());
       if (options_.mode == Mode::kPiecewise && bucket.pieces == 1) {
-        log_warning("no operator of splitting_ops is in the decode graph: it was captured as a whole");
+        log_warning("no operator of splitting_ops is in the {} graph: it was captured as a whole",
+                    decode ? "decode" : "prefill");
       }
-      if (program.dump().enabled()) program.dump().program(size, entry.to_text(), entry.to_json());
+      DebugDump& dump = program_of(kind).dump();
+      if (dump.enabled()) {
+        dump.program(fmt::format("{}{}", decode ? "bs" : "tokens", size), entry.to_text(), entry.to_json());
+      }
     } catch (const std::exception& error) {
       bucket.failure = error.what();
-      failed_.insert(size);
-      log_warning("capture of batch size {} failed, its steps run eagerly: {}", size, error.what());
+      capture_failed(kind, size, error);
     }
-    bucket.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    bucket.milliseconds = milliseconds_since(start);
     report_.milliseconds += bucket.milliseconds;
     report_.graph_bytes += bucket.bytes;
     report_.buckets.push_back(std::move(bucket));
   }
 
+  StepProgram& program_of(StepKind kind) { return kind == StepKind::kDecode ? decode_program() : prefill_program(); }
+
+  CaptureCache::Entry& capture_graph(StepKind kind, int32_t size) {
+    const CaptureKey key = key_of(kind, size);
+    // The lists of no step: those of the step before may not fit these sizes. Every replay brings its own.
+    const std::vector<int32_t> none(static_cast<size_t>(key.sequences), 0);
+    const ops::HostList lists[] = {ops::HostList(none), ops::HostList(none)};
+    return cache_.capture(key, program_of(kind).bind(key.tokens, key.sequences), lists);
+  }
+
+  void capture_failed(StepKind kind, int32_t size, const std::exception& error) {
+    failed_.insert(key_of(kind, size));
+    log_warning("capture of {} failed, its steps run eagerly: {}",
+                kind == StepKind::kDecode ? fmt::format("batch size {}", size)
+                                          : fmt::format("a prompt step of {} tokens", size),
+                error.what());
+  }
+
+  static double milliseconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  }
+
   void log_once(StepReason reason, int32_t rows) {
-    if (!logged_.insert(reason).second) return;
+    if (!logged_.insert({StepKind::kDecode, reason}).second) return;
     log_warning("decode step of {} sequences runs eagerly: {} (graph batch sizes up to {}); logged once", rows,
                 name_of(reason), buckets_.back());
   }
@@ -330,14 +399,15 @@ class GraphRunner::Implementation {
   ParameterNames names_;
   RunnerOptions options_;
   std::vector<int32_t> buckets_;
+  std::vector<int32_t> prefill_sizes_;
   std::unique_ptr<device::Stream> stream_;
   ops::EagerDispatcher eager_;
   StaticInputs eager_inputs_;
   std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
   std::map<int32_t, std::unique_ptr<compile::BoundGraph>> bound_decodes_;  ///< by batch size
   CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
-  std::set<int32_t> failed_;
-  std::set<StepReason> logged_;
+  std::set<CaptureKey> failed_;
+  std::set<std::pair<StepKind, StepReason>> logged_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
   CaptureReport report_;
@@ -357,6 +427,8 @@ GraphRunner::~GraphRunner() = default;
 
 void GraphRunner::capture(std::span<const int32_t> sizes) { implementation_->capture(sizes); }
 
+void GraphRunner::capture_prefill() { implementation_->capture_prefill(); }
+
 LogitsView GraphRunner::run(const StepBatch& batch) { return implementation_->run(batch); }
 
 const StepCounters& GraphRunner::counters() const { return implementation_->counters(); }
@@ -366,6 +438,8 @@ StepReason GraphRunner::last_reason() const { return implementation_->last_reaso
 const CaptureReport& GraphRunner::capture_report() const { return implementation_->report(); }
 
 const std::vector<int32_t>& GraphRunner::buckets() const { return implementation_->buckets(); }
+
+const std::vector<int32_t>& GraphRunner::prefill_sizes() const { return implementation_->prefill_sizes(); }
 
 int64_t GraphRunner::method_calls() const { return implementation_->method_calls(); }
 

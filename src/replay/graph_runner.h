@@ -32,16 +32,19 @@ struct RunnerOptions {
   std::vector<std::string> splitting_ops = {"paged_attention"};
   /// One directory per compiled method is written here: graphs after each pass, captured programs; empty: none.
   std::filesystem::path debug_directory;
-  /// Most batch sizes that are captured, the smallest first; steps of the others run eagerly.
+  /// Most batch sizes that are captured, the smallest first, and most sizes of prompt steps; others run eagerly.
   int64_t capture_limit = 64;
   device::CaptureMode capture_error_mode = device::CaptureMode::kThreadLocal;
-  bool force_recapture = false;  ///< debug: every decode step captures its batch size again
+  bool force_recapture = false;  ///< debug: every replayed step captures its size again
   BucketOptions buckets;
   int32_t max_prefill_tokens = 512;  ///< most tokens of one step that is not a decode step
-  int32_t max_pages = 1;             ///< most pages of one sequence: columns of the block table
-  int32_t scratch_slots = 0;         ///< slots [0, scratch_slots) are scratch: padded row i writes slot i
-  bool sequence_state = false;       ///< the model keeps per-sequence state; its first slots are scratch as well
-  bool poison = false;               ///< debug: NaN in the arenas between steps, 0x7FFFFFFF in unused table entries
+  /// A step of one sequence with exactly so many prompt tokens is captured once and replayed; without padding. See
+  /// choose_prefill_sizes().
+  std::vector<int32_t> prefill_graph_tokens;
+  int32_t max_pages = 1;        ///< most pages of one sequence: columns of the block table
+  int32_t scratch_slots = 0;    ///< slots [0, scratch_slots) are scratch: padded row i writes slot i
+  bool sequence_state = false;  ///< the model keeps per-sequence state; its first slots are scratch as well
+  bool poison = false;          ///< debug: NaN in the arenas between steps, 0x7FFFFFFF in unused table entries
   std::optional<device::UpdateOrder> update_order;  ///< absent: what the device prefers
   /// The method may be traced once more after each N-th replay, to prove that nothing unguarded changed; 0: never.
   int32_t retrace_every = 0;
@@ -53,7 +56,8 @@ struct RunnerOptions {
 /// What captures cost.
 struct CaptureReport {
   struct Bucket {
-    int32_t size = 0;
+    StepKind kind = StepKind::kDecode;
+    int32_t size = 0;  ///< sequences of a decode step, tokens of a prefill step
     double milliseconds = 0;
     size_t bytes = 0;     ///< of the captured graph, or of all its pieces
     int32_t pieces = 0;   ///< captured: 1, or more in mode piecewise
@@ -62,7 +66,7 @@ struct CaptureReport {
   std::vector<Bucket> buckets;
   double milliseconds = 0;  ///< in all
   size_t graph_bytes = 0;   ///< of all captured graphs
-  size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets
+  size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets of a kind
   int64_t recaptures = 0;   ///< because of force_recapture; no buckets of their own
 };
 
@@ -92,6 +96,9 @@ class GraphRunner {
   /// that fails costs only itself. Does nothing in modes without capture.
   void capture(std::span<const int32_t> sizes = {});
 
+  /// The same for the sizes of prompt steps: all of them.
+  void capture_prefill();
+
   /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
   LogitsView run(const StepBatch& batch);
 
@@ -100,6 +107,8 @@ class GraphRunner {
   StepReason last_reason() const;
   const CaptureReport& capture_report() const;
   const std::vector<int32_t>& buckets() const;
+  /// Tokens of the prompt steps that are replayed, ascending; empty in modes without capture.
+  const std::vector<int32_t>& prefill_sizes() const;
   /// Calls of the method so far: tracing counts, replays do not move it.
   int64_t method_calls() const;
   /// Operators that were dispatched so far, eagerly or node by node; replays do not move it.

@@ -41,6 +41,10 @@ class Errors(unittest.TestCase):
         self.generate_fails(2, "--page-size", "--page-size", "0")
         self.generate_fails(2, "max_context", "--max-context", "5000")
         self.generate_fails(2, "max_prefill_tokens", "--max-prefill-tokens", "0")
+        self.generate_fails(2, "size 0", "--prefill-graph-tokens", "0")
+        self.generate_fails(2, "size 64 is given twice", "--prefill-graph-tokens", "64,64")
+        self.generate_fails(2, "size 513 exceeds max_prefill_tokens", "--prefill-graph-tokens", "64,513")
+        self.generate_fails(2, "--mode force_eager does not", "--mode", "force_eager", "--prefill-graph-tokens", "64")
         self.generate_fails(2, "not both", "--prompts", "x.jsonl")
 
     def test_sampling_parameters_out_of_range_are_named(self):

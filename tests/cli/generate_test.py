@@ -35,6 +35,14 @@ class Generate(unittest.TestCase):
                     if mode != "full":
                         self.assertRegex(done.stderr, r"steps: 0 replayed, [1-9]\d* eager \(mode: \d+\)")
 
+    def test_prompt_steps_of_given_sizes_are_replayed(self):
+        for mode in ("full", "piecewise"):
+            with self.subTest(mode=mode):
+                done = generate("-p", EXAMPLE, "--mode", mode, "--prefill-graph-tokens", "64,16", "--poison")
+                self.assertEqual(done.stdout.strip(), SOLVED.strip())
+                self.assertRegex(done.stderr, r"prefill +\d+ tokens, [\d.]+ tokens/s; steps: [2-9] replayed, [01] eager")
+                self.assertRegex(done.stderr, r"captures .*prefill tokens 64: ")
+
     def test_json_holds_the_output_and_the_statement(self):
         output, statement = program.json_lines(generate("-p", EXAMPLE, "--json").stdout)
         self.assertEqual(output["text"].strip(), SOLVED.strip())

@@ -150,6 +150,20 @@ TEST(Engine, B64ARequestAloneAndAmongOthersGivesTheSame) {
   }
 }
 
+TEST(Engine, ReplayedPromptStepsGiveTheSameTokens) {
+  const std::vector<int32_t> indices = {0, 20, 40, 60, 3};
+  const auto expected = outputs_of(*make_engine(small_options(Mode::kEager)), indices);
+  for (const Mode mode : {Mode::kFull, Mode::kPiecewise}) {
+    EngineOptions options = small_options(mode);
+    options.prefill_graph_tokens = {32, 8, 200};
+    const std::unique_ptr<Engine> engine = make_engine(options, 2);
+    EXPECT_EQ(engine->options().prefill_graph_tokens, (std::vector<int32_t>{8, 32})) << "no prompt has 200 tokens";
+    const auto outputs = outputs_of(*engine, indices);
+    for (const int32_t index : indices) EXPECT_EQ(outputs.at(index).token_ids, expected.at(index).token_ids) << index;
+    EXPECT_GT(engine->runner().counters().steps(StepKind::kPrefill, StepReason::kReplayed), 5);
+  }
+}
+
 TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
   EngineOptions options = small_options(Mode::kFull);
   options.max_running = 8;

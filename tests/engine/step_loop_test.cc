@@ -30,6 +30,7 @@ struct Setup {
   int32_t max_prefill_tokens = 16;
   int32_t max_context = 200;
   std::vector<int32_t> end_tokens = {};
+  std::vector<int32_t> replayed_sizes = {};
 };
 
 // A loop over the fake model, poison on and pages anywhere, that keeps what callbacks were told.
@@ -66,7 +67,7 @@ class Loop {
   }
   static StepLoopOptions options(const Setup& setup) {
     StepLoopOptions result;
-    result.scheduler = {setup.max_running, setup.max_prefill_tokens, setup.max_context};
+    result.scheduler = {setup.max_running, setup.max_prefill_tokens, setup.max_context, setup.replayed_sizes};
     result.vocabulary = kVocabulary;
     result.end_token_ids = setup.end_tokens;
     return result;
@@ -299,6 +300,23 @@ TEST(StepLoop, CallbacksMayCancelThemselvesAndOthersAndSubmit) {
   EXPECT_EQ(loop.streamed.at(second), loop.output(second).token_ids);
   EXPECT_EQ(loop.output(third).token_ids, expected_output(prompt_of(3, 3), 4));
   EXPECT_EQ(loop.pool.free_pages(), loop.pool.usable_pages());
+}
+
+TEST(StepLoop, CutsPromptsIntoReplayedSizesAndPutsWhatIsLeftTogether) {
+  Loop loop({.max_running = 4, .max_prefill_tokens = 16, .replayed_sizes = {4, 16}});
+  std::vector<std::vector<int32_t>> steps;  // tokens of each sequence
+  loop.model.before_step = [&](const replay::StepBatch& batch) {
+    if (!batch.is_decode()) steps.push_back(batch.query_lengths);
+  };
+  const std::vector<int32_t> lengths = {26, 3, 2, 7};
+  std::vector<RequestId> ids;
+  for (const int32_t length : lengths) ids.push_back(loop.submit(prompt_of(length, length), greedy(5)));
+  loop.loop.run_until_done();
+  EXPECT_THAT(steps, ElementsAre(ElementsAre(16), ElementsAre(4), ElementsAre(4), ElementsAre(2, 3, 2), ElementsAre(4),
+                                 ElementsAre(3)));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(loop.output(ids[i]).token_ids, expected_output(prompt_of(lengths[i], lengths[i]), 5));
+  }
 }
 
 // Expected failures need no lines on the terminal.

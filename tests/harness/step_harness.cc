@@ -35,6 +35,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   runner_options.capture_error_mode = options_.capture_error_mode;
   runner_options.force_recapture = options_.force_recapture;
   runner_options.max_prefill_tokens = options_.max_prefill_tokens;
+  runner_options.prefill_graph_tokens = options_.prefill_graph_tokens;
   runner_options.max_pages = options_.pages_per_sequence;
   runner_options.scratch_slots = scratch;
   runner_options.poison = options_.poison;

@@ -36,6 +36,7 @@ class StepHarness {
     int32_t page_size = 16;
     int32_t pages_per_sequence = 16;
     int32_t max_prefill_tokens = 256;
+    std::vector<int32_t> prefill_graph_tokens;
     std::vector<int32_t> buckets = {1, 2, 4, 8};
     bool padding = true;
     int64_t capture_limit = 64;

@@ -59,4 +59,32 @@ TEST(Buckets, ABatchIsPaddedToTheNextOne) {
   EXPECT_EQ(bucket_for(sizes, 9), 0);
 }
 
+TEST(PrefillSizes, AreSortedAndChecked) {
+  EXPECT_EQ(choose_prefill_sizes({}, 512), std::vector<int32_t>());
+  EXPECT_EQ(choose_prefill_sizes({512, 128, 256}, 512), (std::vector<int32_t>{128, 256, 512}));
+  const auto refused = [](std::vector<int32_t> sizes, const char* what) {
+    try {
+      choose_prefill_sizes(std::move(sizes), 512);
+      ADD_FAILURE() << "accepted: " << what;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+  };
+  refused({128, 0}, "size 0 must be at least 2");
+  refused({-4}, "size -4 must be at least 2");
+  refused({1}, "size 1 must be at least 2");
+  refused({128, 64, 128}, "size 128 is given twice");
+  refused({64, 513}, "size 513 exceeds max_prefill_tokens, which is 512");
+}
+
+TEST(PrefillSizes, TheLargestThatFitsIsTaken) {
+  const std::vector<int32_t> sizes = {16, 64};
+  EXPECT_EQ(largest_size_within(sizes, 15), 0);
+  EXPECT_EQ(largest_size_within(sizes, 16), 16);
+  EXPECT_EQ(largest_size_within(sizes, 63), 16);
+  EXPECT_EQ(largest_size_within(sizes, 1000), 64);
+  EXPECT_EQ(largest_size_within({}, 1000), 0);
+}
+
 }  // namespace reprise::replay

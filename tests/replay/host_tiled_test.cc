@@ -114,6 +114,7 @@ Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
   options.mode = mode;
   options.buckets.max_running = kScratch;
   options.poison = true;
+  options.prefill_graph_tokens = {2, 3};
   options.update_order = order;
   GraphRunner runner(
       registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
@@ -145,7 +146,10 @@ Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
     const StepCounters& counters = runner.counters();
     EXPECT_GT(counters.steps(StepKind::kDecode, StepReason::kReplayed), 0);
     EXPECT_EQ(counters.steps(StepKind::kDecode), counters.steps(StepKind::kDecode, StepReason::kReplayed));
-    EXPECT_EQ(device->counters().task_updates, 2 * counters.steps(StepKind::kDecode)) << "once for each convolution";
+    const int64_t replayed_prompts = counters.steps(StepKind::kPrefill, StepReason::kReplayed);
+    EXPECT_EQ(replayed_prompts > 0, chunk > 1) << chunk;
+    EXPECT_EQ(device->counters().task_updates, 2 * (counters.steps(StepKind::kDecode) + replayed_prompts))
+        << "once for each convolution";
   }
   return outcome;
 }
