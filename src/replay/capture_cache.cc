@@ -69,9 +69,8 @@ std::string CaptureCache::Entry::to_json() const {
   return json + "]\n";
 }
 
-CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops,
-                           device::CaptureMode mode)
-    : device_(device), order_(order), splitting_ops_(std::move(splitting_ops)), mode_(mode) {
+CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, CaptureOptions options)
+    : device_(device), order_(order), options_(std::move(options)) {
   capture_stream_ = device.create_stream({0, "capture"});
   if (order == device::UpdateOrder::kReplayThenUpdate) {
     update_stream_ = device.create_stream({device.capabilities().greatest_priority, "update"});
@@ -80,29 +79,29 @@ CaptureCache::CaptureCache(device::Device& device, device::UpdateOrder order, st
 
 CaptureCache::~CaptureCache() = default;
 
-CaptureCache::Entry& CaptureCache::capture(CaptureKey key, std::unique_ptr<compile::BoundGraph> bound,
-                                           std::span<const ops::HostList> lists) {
+CaptureCache::Entry& CaptureCache::capture(std::span<const int64_t> key, std::unique_ptr<compile::BoundGraph> bound,
+                                           std::span<const ops::HostList> lists, device::CoreLimit limit) {
+  capture_stream_->set_core_limit(limit);
   const auto start = std::chrono::steady_clock::now();
   auto entry = std::make_unique<Entry>();
   entry->bound = std::move(bound);
   int64_t first = 0;
   for (int64_t node = 0; node < entry->bound->size(); ++node) {
-    if (std::find(splitting_ops_.begin(), splitting_ops_.end(), entry->bound->op_name(node)) == splitting_ops_.end()) {
-      continue;
-    }
+    const auto& splitting = options_.splitting_ops;
+    if (std::find(splitting.begin(), splitting.end(), entry->bound->op_name(node)) == splitting.end()) continue;
     capture_piece(*entry, first, node, lists);
     entry->pieces.push_back({nullptr, node});
     first = node + 1;
   }
   capture_piece(*entry, first, entry->bound->size(), lists);
   entry->milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return *(entries_[key] = std::move(entry));
+  return *(entries_[CaptureKey(key.begin(), key.end())] = std::move(entry));
 }
 
 void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists) {
   if (first == last && !entry.pieces.empty()) return;
   Recorder recorder(entry, order_ == device::UpdateOrder::kReplayThenUpdate ? &device_ : nullptr);
-  capture_stream_->begin_capture(mode_);
+  capture_stream_->begin_capture(options_.mode);
   try {
     entry.bound->run(*capture_stream_, lists, &recorder, first, last);
   } catch (...) {
@@ -123,7 +122,7 @@ void CaptureCache::queue(Entry& entry, device::Stream& stream, std::span<const o
   }
 }
 
-CaptureCache::Entry* CaptureCache::find(CaptureKey key) {
+CaptureCache::Entry* CaptureCache::find(std::span<const int64_t> key) {
   const auto place = entries_.find(key);
   return place == entries_.end() ? nullptr : place->second.get();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <compare>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -15,11 +15,15 @@
 
 namespace reprise::replay {
 
-/// What tells one captured graph of a method from another.
-struct CaptureKey {
-  int32_t tokens = 0;
-  int32_t sequences = 0;
-  friend auto operator<=>(const CaptureKey&, const CaptureKey&) = default;
+/// What tells one captured graph of a method from another, such as tokens and sequences: all values that a replay
+/// cannot be given anew.
+using CaptureKey = std::vector<int64_t>;
+
+struct CaptureOptions {
+  /// Nodes of these operators stay outside of the captures, which end in front of each and begin again behind it.
+  std::vector<std::string> splitting_ops = {};
+  /// What other threads, or the own one, may do during a capture.
+  device::CaptureMode mode = device::CaptureMode::kThreadLocal;
 };
 
 /// The only owner of captures: captured graphs by key, each with its own update records.
@@ -47,33 +51,38 @@ class CaptureCache {
     std::string to_json() const;
   };
 
-  /// Nodes of the operators in `splitting_ops` stay outside of the captures, which end in front of each and begin again
-  /// behind it.
-  CaptureCache(device::Device& device, device::UpdateOrder order, std::vector<std::string> splitting_ops = {},
-               device::CaptureMode mode = device::CaptureMode::kThreadLocal);
+  CaptureCache(device::Device& device, device::UpdateOrder order, CaptureOptions options = {});
   ~CaptureCache();
 
-  /// Captures a bound graph; `lists` are the host lists that the launches are frozen with until they are updated.
-  /// Throws what went wrong; nothing stays behind then.
-  Entry& capture(CaptureKey key, std::unique_ptr<compile::BoundGraph> bound, std::span<const ops::HostList> lists);
+  /// Captures a bound graph under the core limit; `lists` are the host lists that the launches are frozen with until
+  /// they are updated. Throws what went wrong; nothing stays behind then, and what the key had before remains.
+  Entry& capture(std::span<const int64_t> key, std::unique_ptr<compile::BoundGraph> bound,
+                 std::span<const ops::HostList> lists, device::CoreLimit limit = {});
   /// Null when there is none.
-  Entry* find(CaptureKey key);
+  Entry* find(std::span<const int64_t> key);
   /// Applies every update record with the step's host lists and queues the replay, in the device's order. Allocates
   /// nothing. When an update fails, its error is thrown; a replay that is queued by then ends, with old lists.
   void replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 
  private:
+  /// Lets a span look for a key, without a vector made for it.
+  struct KeyLess {
+    using is_transparent = void;
+    bool operator()(std::span<const int64_t> a, std::span<const int64_t> b) const {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
+    }
+  };
+
   void capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists);
   /// Queues every piece.
   static void queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 
   device::Device& device_;
   device::UpdateOrder order_;
-  std::vector<std::string> splitting_ops_;
-  device::CaptureMode mode_;
+  CaptureOptions options_;
   std::unique_ptr<device::Stream> capture_stream_;
   std::unique_ptr<device::Stream> update_stream_;
-  std::map<CaptureKey, std::unique_ptr<Entry>> entries_;
+  std::map<CaptureKey, std::unique_ptr<Entry>, KeyLess> entries_;
 };
 
 }  // namespace reprise::replay

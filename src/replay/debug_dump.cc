@@ -47,6 +47,10 @@ void DebugDump::program(const std::string& name, const std::string& text, const 
   write(fmt::format("program_{}.json", name), json);
 }
 
+void DebugDump::text(const std::string& name, const std::string& text) {
+  if (enabled()) write(name, text);
+}
+
 std::string pass_table(const std::vector<compile::PassReport>& reports) {
   std::string text =
       fmt::format("{:<30} {:>6} {:>6} {:>8} {:>8} {:>9}\n", "pass", "before", "after", "matches", "refusals", "ms");

@@ -25,6 +25,8 @@ class DebugDump {
   void passes(const std::vector<compile::PassReport>& reports);
   /// "program_NAME.txt" and ".json"; `name`: "bs4".
   void program(const std::string& name, const std::string& text, const std::string& json);
+  /// A file of another name.
+  void text(const std::string& name, const std::string& text);
 
  private:
   void write(const std::string& name, const std::string& text) const;

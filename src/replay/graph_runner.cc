@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <set>
@@ -15,6 +16,13 @@
 #include "replay/step_program.h"
 
 namespace reprise::replay {
+
+namespace {
+
+/// Tokens and sequences of a captured step: a key of the cache that takes no memory of its own.
+using StepKey = std::array<int64_t, 2>;
+
+}  // namespace
 
 class GraphRunner::Implementation {
  public:
@@ -35,8 +43,8 @@ class GraphRunner::Implementation {
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
         cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order),
-               options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>(),
-               options_.capture_error_mode) {
+               CaptureOptions{options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>(),
+                              options_.capture_error_mode}) {
     if (options_.capture_limit < 1) {
       throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
     }
@@ -91,7 +99,7 @@ class GraphRunner::Implementation {
     if (!captures()) {
       throw Error(ErrorCode::kFailedPrecondition, "mode {} captures nothing", name_of(options_.mode));
     }
-    const CaptureKey key = key_of(StepKind::kDecode, bucket);
+    const StepKey key = key_of(StepKind::kDecode, bucket);
     if (cache_.find(key) == nullptr) capture({&bucket, 1});
     CaptureCache::Entry* entry = cache_.find(key);
     if (entry == nullptr) throw Error(ErrorCode::kFailedPrecondition, "batch size {} could not be captured", bucket);
@@ -295,11 +303,11 @@ class GraphRunner::Implementation {
   }
 
   /// No two captures share one: a prefill step of one token does not exist.
-  static CaptureKey key_of(StepKind kind, int32_t size) { return {size, kind == StepKind::kDecode ? size : 1}; }
+  static StepKey key_of(StepKind kind, int32_t size) { return {size, kind == StepKind::kDecode ? size : 1}; }
 
   /// The captured graph of a size, captured now if need be; null when that failed, now or before.
   CaptureCache::Entry* find_or_capture(StepKind kind, int32_t size) {
-    const CaptureKey key = key_of(kind, size);
+    const StepKey key = key_of(kind, size);
     if (failed_.contains(key)) return nullptr;
     if (cache_.find(key) == nullptr) {
       capture_size(kind, size, 0, 1);
@@ -367,11 +375,11 @@ class GraphRunner::Implementation {
   StepProgram& program_of(StepKind kind) { return kind == StepKind::kDecode ? decode_program() : prefill_program(); }
 
   CaptureCache::Entry& capture_graph(StepKind kind, int32_t size) {
-    const CaptureKey key = key_of(kind, size);
+    const StepKey key = key_of(kind, size);
     // The lists of no step: those of the step before may not fit these sizes. Every replay brings its own.
-    const std::vector<int32_t> none(static_cast<size_t>(key.sequences), 0);
+    const std::vector<int32_t> none(static_cast<size_t>(key[1]), 0);
     const ops::HostList lists[] = {ops::HostList(none), ops::HostList(none)};
-    return cache_.capture(key, program_of(kind).bind(key.tokens, key.sequences), lists);
+    return cache_.capture(key, program_of(kind).bind(key[0], key[1]), lists);
   }
 
   void capture_failed(StepKind kind, int32_t size, const std::exception& error) {
@@ -406,7 +414,7 @@ class GraphRunner::Implementation {
   std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
   std::map<int32_t, std::unique_ptr<compile::BoundGraph>> bound_decodes_;  ///< by batch size
   CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
-  std::set<CaptureKey> failed_;
+  std::set<StepKey> failed_;
   std::set<std::pair<StepKind, StepReason>> logged_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
