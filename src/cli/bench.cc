@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
 #include "engine/random.h"
 
 namespace reprise::cli {
@@ -154,7 +154,7 @@ void DecodeSteps::step() {
 std::string bench_subject(Session& session) {
   const model::ModelInfo& info = session.model()->info();
   return fmt::format("{}: {} of {} layers, {}; {}", session.directory().string(), info.architecture, info.layers,
-                     name_of(info.dtype), describe(session.device()));
+                     name_of(info.dtype), api::describe(session.device()));
 }
 
 void add_bench(CommandLine& program) {

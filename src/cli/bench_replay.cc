@@ -1,10 +1,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "base/malloc_counter.h"
 #include "cli/bench.h"
-#include "cli/devices.h"
 #include "cli/input.h"
 #include "cli/statement.h"
 
@@ -35,7 +35,7 @@ class ReplayBench {
   explicit ReplayBench(const ReplayOptions& options)
       : options_(options),
         session_(options.session),
-        kernels_(with_empty_kernels(session_.registry(), session_.device())),
+        kernels_(api::with_empty_kernels(session_.registry(), session_.device())),
         modes_(make_bench_modes(session_, {"eager", "full"}, options.session.page_size, options.batch, options.context,
                                 &kernels_)),
         eager_(*modes_[0].engine, options.batch, options.context),

@@ -3,10 +3,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "base/progress_bar.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
 #include "cli/gsm8k.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
@@ -161,7 +161,7 @@ class Gsm8kEvaluation {
                     "{} of {} right\n",
                     score.share(score.right), score.share(score.invalid), score.seconds, score.throughput(),
                     score.right, score.questions));
-    write_message(fmt::format("\n{}\n{}", describe(session.device()), statement_text(*engine_)));
+    write_message(fmt::format("\n{}\n{}", api::describe(session.device()), statement_text(*engine_)));
   }
 
   void write_answers(OutputFile& output) const {

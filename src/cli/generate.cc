@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
-#include "cli/devices.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/session.h"
@@ -242,7 +242,7 @@ class Generation {
       if (options_.json) {
         write_output(R"({"statement": )" + statement_json(*engine_) + "}\n");
       } else {
-        write_message(fmt::format("\n{}\n{}", describe(session_.device()), statement_text(*engine_)));
+        write_message(fmt::format("\n{}\n{}", api::describe(session_.device()), statement_text(*engine_)));
       }
     }
     for (const engine::RequestOutput& output : outputs_) {

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "cli/devices.h"
 #include "cli/engine_compile_options.h"
 #include "compile/option_names.h"
 #include "load/mapping_guard.h"
@@ -136,7 +136,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
     throw Error(ErrorCode::kNotFound, "there is no model at {}", path.string());
   }
   load::install_sigbus_guard();
-  device_ = open_device({options_.device, options_.threads, options_.discrete}, registry_);
+  device_ = api::open_device({options_.device, options_.threads, options_.discrete}, registry_);
   ProgressBar bar;
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);

@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "ops/registry.h"
 
-namespace reprise::cli {
+namespace reprise::api {
 
 struct DeviceRequest {
   std::string name = "auto";
@@ -24,4 +24,4 @@ std::string describe(const device::Device& device);
 /// A copy of a registry whose kernels on the device compute nothing; what a run costs then is the host's part.
 ops::Registry with_empty_kernels(const ops::Registry& registry, const device::Device& device);
 
-}  // namespace reprise::cli
+}  // namespace reprise::api

@@ -1,4 +1,4 @@
-#include "cli/devices.h"
+#include "api/devices.h"
 
 #include "base/error.h"
 #include "device/cpu/cpu_device.h"
@@ -6,7 +6,7 @@
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "kernels/cpu/register_empty_kernels.h"
 
-namespace reprise::cli {
+namespace reprise::api {
 
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry) {
   if (request.name != "auto" && request.name != "cpu") {
@@ -33,4 +33,4 @@ ops::Registry with_empty_kernels(const ops::Registry& registry, const device::De
   return kernels::cpu::with_empty_cpu_kernels(registry);
 }
 
-}  // namespace reprise::cli
+}  // namespace reprise::api

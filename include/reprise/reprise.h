@@ -1,0 +1,8 @@
+#pragma once
+
+// The public library of Reprise: compile a method written in operator calls, and replay it.
+#include "reprise/backend.h"
+#include "reprise/compile.h"
+#include "reprise/library.h"
+#include "reprise/ops.h"
+#include "reprise/options.h"

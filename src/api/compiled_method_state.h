@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/library_state.h"
+#include "api/method_variant.h"
+#include "ops/eager_dispatcher.h"
+#include "reprise/compiled_method.h"
+
+namespace reprise {
+
+class CompiledMethod::Implementation {
+ public:
+  Implementation(std::shared_ptr<Library::Implementation> library, compile::MethodSpec spec, MethodOptions options);
+  /// With a graph in place of the method.
+  Implementation(std::shared_ptr<Library::Implementation> library, compile::MethodSpec spec, MethodOptions options,
+                 compile::TracedMethod traced);
+
+  std::vector<Tensor> call(std::span<const compile::Argument> arguments);
+  const MethodCounters& counters() const { return counters_; }
+  int64_t variants() const { return static_cast<int64_t>(variants_.size()); }
+  const api::MethodVariant& variant(int64_t index) const;
+  std::string guards_text(int64_t index) const;
+  std::string explain() const;
+
+ private:
+  struct Trace {
+    std::unique_ptr<api::MethodVariant> variant;
+    compile::DynamicArguments dynamic;
+    std::string text;                     ///< of the traced graph; with retrace_every only
+    std::vector<compile::Guard> telling;  ///< guards that not all traces share
+  };
+
+  void check(std::span<const compile::Argument> arguments) const;
+  Trace* find(std::span<const compile::Argument> arguments);
+  /// Another trace; null beyond the recompile limit.
+  Trace* trace(std::span<const compile::Argument> arguments);
+  void log_recompile(std::span<const compile::Argument> arguments);
+  /// Makes symbolic what the guards of the last trace say has changed.
+  void widen(std::span<const compile::Argument> arguments);
+  void add_trace(compile::TracedMethod traced, compile::DynamicArguments dynamic);
+  void check_retrace(const Trace& trace, std::span<const compile::Argument> arguments);
+  std::vector<Tensor> run_eager(std::span<const compile::Argument> arguments);
+  const Backend* backend() const;
+
+  std::shared_ptr<Library::Implementation> library_;
+  compile::MethodSpec spec_;
+  MethodOptions options_;
+  MethodCounters counters_;
+  api::MethodState state_;
+  compile::DynamicArguments dynamic_;
+  std::vector<Trace> variants_;
+  std::unique_ptr<ops::EagerDispatcher> eager_;
+  bool limit_reported_ = false;
+};
+
+}  // namespace reprise

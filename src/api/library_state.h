@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "compile/replacement.h"
+#include "reprise/library.h"
+
+namespace reprise {
+
+class Library::Implementation {
+ public:
+  Implementation(std::unique_ptr<device::Device> owned_device, ops::Registry operators)
+      : device(std::move(owned_device)),
+        registry(std::move(operators)),
+        stream(device->create_stream({0, "library"})),
+        replacements(registry) {}
+
+  std::unique_ptr<device::Device> device;
+  ops::Registry registry;
+  std::unique_ptr<device::Stream> stream;
+  compile::ReplacementSet replacements;
+  std::map<std::string, Backend, std::less<>> backends;
+  Stance stance = Stance::kDefault;
+};
+
+}  // namespace reprise

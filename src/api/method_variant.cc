@@ -1,0 +1,435 @@
+#include "api/method_variant.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "compile/pass_manager.h"
+#include "graph/alias.h"
+#include "graph/hash.h"
+
+namespace reprise::api {
+namespace {
+
+/// Memory of a result: it keeps the arena, and its use count tells whether the caller still holds the result.
+class ResultStorage final : public Storage {
+ public:
+  ResultStorage(const Tensor& tensor, size_t bytes) : Storage(tensor.data(), bytes), owner_(tensor.storage()) {}
+
+ private:
+  std::shared_ptr<Storage> owner_;
+};
+
+/// Bytes from the first element of a tensor to the end of its last one.
+size_t extent(const Tensor& tensor) {
+  const auto range = graph::memory_range(tensor);
+  if (!range) return 0;
+  if (!tensor.format().is_plain() && tensor.storage() != nullptr)
+    return tensor.storage()->bytes() - tensor.offset_bytes();
+  return static_cast<size_t>(range->end - range->begin);
+}
+
+bool lies_in(const Tensor& tensor, const Storage& storage) {
+  const auto* begin = static_cast<const std::byte*>(storage.data());
+  const auto* data = static_cast<const std::byte*>(tensor.data());
+  return data != nullptr && data >= begin && data < begin + storage.bytes();
+}
+
+}  // namespace
+
+MethodVariant::MethodVariant(const MethodState& state, compile::TracedMethod traced, const Backend* backend)
+    : state_(state), traced_(std::move(traced)), dump_(state.options.debug_directory, state.spec.name) {
+  const MethodOptions& options = state_.options;
+  traced_hash_ = graph::structural_hash(traced_.graph);
+  dump_.traced(traced_.graph);
+  symbols_.resize(traced_.symbols.size());
+  if (backend != nullptr) {
+    backend_ = (*backend)(traced_.graph.clone(), {state_.registry, state_.device, options.compile});
+    return;
+  }
+  if (options.mode != Mode::kAotEager) {
+    compile::PassManager manager = compile::PassManager::standard(state_.registry, options.compile.passes);
+    if (dump_.enabled()) {
+      manager.set_observer(
+          [this](const compile::Pass& pass, const graph::Graph& now) { dump_.after_pass(pass.name, now); });
+    }
+    pass_reports_ = manager.run(traced_.graph);
+    dump_.passes(pass_reports_);
+  }
+  classify();
+  if (options.pool != nullptr) {
+    pool_ = options.pool;
+  } else if (options.compile.reuse_graph_pool_in_same_fx) {
+    pool_ = std::make_shared<replay::GraphPool>(state_.device);
+  }
+  if (captures()) {
+    replay::CaptureOptions capture;
+    capture.mode = options.compile.capture_error_mode;
+    if (options.mode == Mode::kPiecewise) capture.splitting_ops = options.splitting_ops;
+    cache_ = std::make_unique<replay::CaptureCache>(
+        state_.device, options.update_order.value_or(state_.device.capabilities().preferred_update_order),
+        std::move(capture));
+  }
+}
+
+MethodVariant::~MethodVariant() = default;
+
+void MethodVariant::classify() {
+  const graph::Graph& graph = traced_.graph;
+  std::set<graph::ValueId> written;
+  for (const graph::NodeId id : graph.order()) {
+    for (const graph::ValueId root : graph::written_roots(graph, graph.node(id))) written.insert(root);
+  }
+  const std::vector<std::string>& names = state_.spec.names;
+  for (const compile::Quantity& symbol : traced_.symbols) {
+    key_names_.push_back(names[static_cast<size_t>(symbol.argument)]);
+  }
+  for (size_t i = 0; i < traced_.lists.size(); ++i) list_in_key_.push_back(!is_updatable(graph.lists()[i]));
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    Input input;
+    input.argument = traced_.inputs[i];
+    const bool parameter = state_.spec.kinds[static_cast<size_t>(input.argument)] == compile::ArgumentKind::kParameter;
+    if (written.contains(graph.inputs()[i])) {
+      input.kind = InputKind::kMutated;
+    } else if (parameter) {
+      input.kind = InputKind::kParameter;
+    } else if (!state_.options.compile.clone_input) {
+      input.kind = InputKind::kBound;
+    }
+    inputs_.push_back(std::move(input));
+  }
+  for (const graph::ValueId id : graph.outputs()) {
+    Output output;
+    const auto root = std::find(graph.inputs().begin(), graph.inputs().end(), graph::alias_root(graph, id));
+    if (root != graph.inputs().end()) output.input = static_cast<int32_t>(root - graph.inputs().begin());
+    outputs_.push_back(output);
+  }
+}
+
+bool MethodVariant::is_updatable(graph::ValueId list) const {
+  for (const graph::NodeId id : traced_.graph.order()) {
+    const graph::Node& node = traced_.graph.node(id);
+    for (size_t i = 0; i < node.lists.size(); ++i) {
+      if (node.lists[i] != list) continue;
+      if (!node.op->traits().host_tiled || !node.op->schema().lists[i].updatable) return false;
+    }
+  }
+  return true;
+}
+
+const Tensor& MethodVariant::argument_tensor(std::span<const compile::Argument> arguments, size_t input) const {
+  return *compile::tensor_of(arguments[static_cast<size_t>(inputs_[input].argument)]);
+}
+
+void MethodVariant::make_key(std::span<const compile::Argument> arguments) {
+  key_.assign(symbols_.begin(), symbols_.end());
+  for (size_t i = 0; i < traced_.lists.size(); ++i) {
+    if (!list_in_key_[i]) continue;
+    const auto list = std::get<std::span<const int32_t>>(arguments[static_cast<size_t>(traced_.lists[i])]);
+    key_.insert(key_.end(), list.begin(), list.end());
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i].kind != InputKind::kParameter) continue;
+    key_.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(argument_tensor(arguments, i).data())));
+  }
+}
+
+std::vector<ops::HostList> MethodVariant::lists_of(std::span<const compile::Argument> arguments) const {
+  std::vector<ops::HostList> lists;
+  for (const int32_t argument : traced_.lists) {
+    lists.emplace_back(std::get<std::span<const int32_t>>(arguments[static_cast<size_t>(argument)]));
+  }
+  return lists;
+}
+
+void MethodVariant::check_frozen(std::span<const compile::Argument> arguments) const {
+  const std::vector<std::string>& names = state_.spec.names;
+  for (const int32_t argument : traced_.frozen) {
+    const graph::Value& value = traced_.graph.value(
+        traced_.graph.find_parameter(names[static_cast<size_t>(argument)]).value_or(graph::kAbsent));
+    if (compile::tensor_of(arguments[static_cast<size_t>(argument)])->data() == value.tensor.data()) continue;
+    throw Error(ErrorCode::kInvalidArgument, "{}: parameter '{}' has moved, which frozen_parameter excludes",
+                state_.spec.name, names[static_cast<size_t>(argument)])
+        .remedy("keep weights where they are, or turn frozen_parameter off");
+  }
+}
+
+void MethodVariant::check_memory(std::span<const compile::Argument> arguments) const {
+  const auto name = [&](size_t input) { return state_.spec.names[static_cast<size_t>(inputs_[input].argument)]; };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Tensor& tensor = argument_tensor(arguments, i);
+    const bool own_memory = inputs_[i].kind == InputKind::kMutated || inputs_[i].kind == InputKind::kParameter;
+    if (own_memory && is_overwritten(tensor)) {
+      throw Error(ErrorCode::kInvalidArgument, "{}: argument '{}' is a result that this call would overwrite",
+                  state_.spec.name, name(i))
+          .remedy("set clone_output, or copy the result");
+    }
+    if (inputs_[i].kind != InputKind::kMutated) continue;
+    for (size_t j = 0; j < inputs_.size(); ++j) {
+      if (i == j || !graph::share_memory(tensor, argument_tensor(arguments, j))) continue;
+      throw Error(ErrorCode::kInvalidArgument, "{}: arguments '{}' and '{}' share memory, and the method writes '{}'",
+                  state_.spec.name, name(i), name(j), name(i))
+          .remedy("pass the tensor once, and make the other a view of it inside the method");
+    }
+    for (const graph::ValueId id : traced_.graph.parameters()) {
+      const graph::Value& parameter = traced_.graph.value(id);
+      if (!graph::share_memory(tensor, parameter.tensor)) continue;
+      throw Error(ErrorCode::kInvalidArgument, "{}: argument '{}', which the method writes, shares memory with '{}'",
+                  state_.spec.name, name(i), parameter.label)
+          .remedy("pass the tensor as an argument only");
+    }
+  }
+}
+
+bool MethodVariant::is_overwritten(const Tensor& tensor) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& item) { return lies_in(tensor, *item.second.arena); }) ||
+         (node_entry_ != nullptr && lies_in(tensor, *node_entry_->arena));
+}
+
+Tensor MethodVariant::bind_input(size_t index, const Tensor& given) {
+  Input& input = inputs_[index];
+  if (input.kind != InputKind::kCopied) return given;
+  const size_t bytes = std::max<size_t>(extent(given), 1);
+  if (input.buffer == nullptr || input.buffer->bytes() < bytes) input.buffer = state_.device.allocate(bytes);
+  return Tensor(given.meta(), input.buffer);
+}
+
+MethodVariant::Entry MethodVariant::make_entry(std::span<const compile::Argument> arguments) {
+  Entry entry;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Tensor& given = argument_tensor(arguments, i);
+    entry.inputs.push_back(bind_input(i, given));
+    entry.origins.push_back(inputs_[i].kind == InputKind::kCopied ? nullptr : given.data());
+  }
+  entry.limit = state_.stream.core_limit();
+  const compile::Executable executable(traced_.graph.clone(), state_.device.name(), symbols_);
+  const size_t bytes = executable.arena_bytes();
+  entry.arena = pool_ != nullptr ? pool_->acquire(bytes) : replay::GraphPool(state_.device).acquire(bytes);
+  entry.nodes = executable.bind(symbols_, entry.arena, entry.inputs);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Tensor& tensor = entry.nodes->outputs()[i];
+    const bool own = outputs_[i].input < 0 && entry.arena == tensor.storage();
+    entry.outputs.push_back(own ? Tensor(tensor.meta(), std::make_shared<ResultStorage>(tensor, extent(tensor)))
+                                : tensor);
+  }
+  return entry;
+}
+
+std::optional<RecaptureReason> MethodVariant::recapture_reason(const Entry& entry,
+                                                               std::span<const compile::Argument> arguments) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const void* address = argument_tensor(arguments, i).data();
+    Input& input = inputs_[i];
+    if (input.kind == InputKind::kMutated && entry.origins[i] != address) return RecaptureReason::kMutatedInputMoved;
+    // A caller whose tensors move gets a buffer for them: captured once more, and copied from then on.
+    if (input.kind == InputKind::kBound && entry.origins[i] != address) input.kind = InputKind::kCopied;
+    if (input.kind == InputKind::kCopied && entry.origins[i] != nullptr) return RecaptureReason::kInputMoved;
+  }
+  if (!(entry.limit == state_.stream.core_limit())) return RecaptureReason::kCoreLimitChanged;
+  if (state_.options.compile.force_recapture) return RecaptureReason::kForced;
+  return std::nullopt;
+}
+
+MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Argument> arguments,
+                                                    std::span<const ops::HostList> lists) {
+  const auto known = entries_.find(key_);
+  if (known != entries_.end()) {
+    const auto reason = recapture_reason(known->second, arguments);
+    if (!reason) return &known->second;
+    log_info("capturing {} again: {} ({})", state_.spec.name, name_of(*reason), describe_key(key_));
+    ++state_.counters.recaptures[static_cast<size_t>(*reason)];
+  } else {
+    if (failed_.contains(key_)) {
+      ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureFailed)];
+      return nullptr;
+    }
+    if (captured_graphs() >= state_.options.compile.capture_limit) {
+      ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureLimit)];
+      report_limit();
+      return nullptr;
+    }
+    ++state_.counters.captures;
+  }
+  Entry entry = make_entry(arguments);
+  try {
+    entry.captured = &cache_->capture(key_, std::move(entry.nodes), lists, entry.limit);
+  } catch (const Error& error) {
+    failed_.insert(key_);
+    entries_.erase(key_);
+    ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureFailed)];
+    log_warning("capture of {} ({}) failed, it runs node by node: {}", state_.spec.name, describe_key(key_),
+                error.what());
+    return nullptr;
+  }
+  if (dump_.enabled()) {
+    dump_.program(fmt::format("key{}", dumped_programs_++), entry.captured->to_text(), entry.captured->to_json());
+  }
+  Entry& kept = entries_[key_] = std::move(entry);
+  if (dump_.enabled()) dump_.text("keys.txt", keys_text());
+  return &kept;
+}
+
+MethodVariant::Entry& MethodVariant::node_entry(std::span<const compile::Argument> arguments) {
+  if (node_entry_ == nullptr || node_key_ != key_ || recapture_reason(*node_entry_, arguments)) {
+    node_entry_ = std::make_unique<Entry>(make_entry(arguments));
+    node_key_ = key_;
+  }
+  return *node_entry_;
+}
+
+void MethodVariant::report_limit() {
+  if (limit_reported_) return;
+  limit_reported_ = true;
+  std::string varying;
+  for (size_t i = 0; i < key_.size(); ++i) {
+    std::set<int64_t> values = {key_[i]};
+    for (const auto& [key, _] : entries_) values.insert(key[i]);
+    if (values.size() == 1) continue;
+    varying += fmt::format("{}{} ({} values)", varying.empty() ? "" : ", ", key_name(i), values.size());
+  }
+  log_warning(
+      "{}: capture_limit of {} graphs is reached, further keys run node by node; what varies: {}. Pass fewer different "
+      "values, keep weights where they are, or raise capture_limit",
+      state_.spec.name, state_.options.compile.capture_limit, varying);
+}
+
+void MethodVariant::copy_inputs(Entry& entry, std::span<const compile::Argument> arguments) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (entry.origins[i] != nullptr || inputs_[i].kind != InputKind::kCopied) continue;
+    const Tensor& given = argument_tensor(arguments, i);
+    const size_t bytes = extent(given);
+    if (bytes == 0 || given.data() == entry.inputs[i].data()) continue;
+    state_.stream.copy_async(entry.inputs[i].data(), given.data(), bytes, device::CopyKind::kDeviceToDevice);
+    ++state_.counters.copied_inputs;
+  }
+}
+
+void MethodVariant::warn_of_overwritten_outputs(std::span<const compile::Argument> arguments) {
+  if (overwriting_reported_ || state_.options.compile.clone_output) return;
+  const auto is_held = [&](const Entry& entry) {
+    for (size_t i = 0; i < entry.outputs.size(); ++i) {
+      if (outputs_[i].input >= 0) continue;
+      const std::shared_ptr<Storage>& storage = entry.outputs[i].storage();
+      if (dynamic_cast<const ResultStorage*>(storage.get()) == nullptr) continue;
+      // An argument that is read before it is overwritten does no harm.
+      const auto given = std::count_if(arguments.begin(), arguments.end(), [&](const compile::Argument& argument) {
+        const Tensor* tensor = compile::tensor_of(argument);
+        return tensor != nullptr && tensor->storage() == storage;
+      });
+      if (storage.use_count() > 1 + 2 * given) return true;
+    }
+    return false;
+  };
+  bool held = node_entry_ != nullptr && is_held(*node_entry_);
+  for (const auto& [_, entry] : entries_) held = held || is_held(entry);
+  if (!held) return;
+  overwriting_reported_ = true;
+  log_warning(
+      "{}: a result of an earlier call is still held and may be overwritten by this one; drop it before the next call, "
+      "or set clone_output (logged once)",
+      state_.spec.name);
+}
+
+std::vector<Tensor> MethodVariant::results(Entry& entry, std::span<const compile::Argument> arguments) {
+  std::vector<Tensor> results;
+  results.reserve(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const Tensor& output = entry.outputs[i];
+    if (outputs_[i].input < 0) {
+      results.push_back(state_.options.compile.clone_output ? clone(output) : output);
+      continue;
+    }
+    // A view of an argument is one of the caller's tensor, not of the buffer that it was copied to.
+    const size_t input = static_cast<size_t>(outputs_[i].input);
+    const auto offset =
+        static_cast<const std::byte*>(output.data()) - static_cast<const std::byte*>(entry.inputs[input].data());
+    results.push_back(argument_tensor(arguments, input).with_meta(output.meta(), static_cast<size_t>(offset)));
+  }
+  return results;
+}
+
+Tensor MethodVariant::clone(const Tensor& tensor) {
+  const size_t bytes = extent(tensor);
+  Tensor copy(tensor.meta(), state_.device.allocate(std::max<size_t>(bytes, 1)));
+  if (bytes > 0) state_.stream.copy_async(copy.data(), tensor.data(), bytes, device::CopyKind::kDeviceToDevice);
+  return copy;
+}
+
+std::vector<Tensor> MethodVariant::run_backend(std::span<const compile::Argument> arguments) {
+  std::vector<Tensor> inputs;
+  for (const int32_t argument : traced_.inputs) {
+    inputs.push_back(*compile::tensor_of(arguments[static_cast<size_t>(argument)]));
+  }
+  ++state_.counters.node_runs;
+  std::vector<Tensor> outputs = backend_->run({symbols_, inputs, lists_of(arguments), state_.stream});
+  if (outputs.size() == traced_.graph.outputs().size()) return outputs;
+  throw Error(ErrorCode::kInvalidArgument, "{}: backend '{}' gave {} results, the graph has {}", state_.spec.name,
+              state_.options.backend, outputs.size(), traced_.graph.outputs().size());
+}
+
+std::vector<Tensor> MethodVariant::run(std::span<const compile::Argument> arguments) {
+  for (size_t i = 0; i < symbols_.size(); ++i) symbols_[i] = compile::read_integer(traced_.symbols[i], arguments);
+  check_frozen(arguments);
+  if (backend_ != nullptr) return run_backend(arguments);
+  check_memory(arguments);
+  warn_of_overwritten_outputs(arguments);
+  make_key(arguments);
+  const std::vector<ops::HostList> lists = lists_of(arguments);
+  Entry* entry = captures() ? captured_entry(arguments, lists) : nullptr;
+  const bool replayed = entry != nullptr;
+  if (!replayed) entry = &node_entry(arguments);
+  copy_inputs(*entry, arguments);
+  if (replayed) {
+    ++state_.counters.replays;
+    cache_->replay(*entry->captured, state_.stream, lists);
+  } else {
+    ++state_.counters.node_runs;
+    entry->nodes->run(state_.stream, lists);
+  }
+  return results(*entry, arguments);
+}
+
+std::string MethodVariant::key_name(size_t index) const {
+  if (index < key_names_.size()) return key_names_[index];
+  index -= key_names_.size();
+  // Lists that are part of the key have one length in all keys of equal symbols; their elements are named together.
+  for (size_t i = 0; i < traced_.lists.size(); ++i) {
+    if (list_in_key_[i]) return state_.spec.names[static_cast<size_t>(traced_.lists[i])];
+  }
+  size_t parameter = 0;
+  for (const Input& input : inputs_) {
+    if (input.kind == InputKind::kParameter && parameter++ == index) {
+      return fmt::format("address of {}", state_.spec.names[static_cast<size_t>(input.argument)]);
+    }
+  }
+  return "?";
+}
+
+std::string MethodVariant::describe_key(std::span<const int64_t> key) const {
+  std::string text;
+  for (size_t i = 0; i < key.size(); ++i) text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", key_name(i), key[i]);
+  return text.empty() ? "one key" : text;
+}
+
+std::string MethodVariant::keys_text() const {
+  constexpr std::string_view kKinds[] = {"copied", "bound to the address of the first call",
+                                         "written: its address is fixed", "parameter: its address is part of the key"};
+  std::string text;
+  for (const Input& input : inputs_) {
+    text += fmt::format("input {}: {}\n", state_.spec.names[static_cast<size_t>(input.argument)],
+                        kKinds[static_cast<size_t>(input.kind)]);
+  }
+  for (const int32_t argument : traced_.frozen) {
+    text += fmt::format("input {}: parameter, frozen\n", state_.spec.names[static_cast<size_t>(argument)]);
+  }
+  for (size_t i = 0; i < traced_.lists.size(); ++i) {
+    text += fmt::format("list {}: {}\n", state_.spec.names[static_cast<size_t>(traced_.lists[i])],
+                        list_in_key_[i] ? "part of the key" : "updatable");
+  }
+  for (const auto& [key, _] : entries_) text += fmt::format("captured: {}\n", describe_key(key));
+  return text;
+}
+
+}  // namespace reprise::api

@@ -1,0 +1,18 @@
+#include "replay/graph_pool.h"
+
+#include <algorithm>
+
+#include "compile/memory_plan.h"
+
+namespace reprise::replay {
+
+const std::shared_ptr<device::Arena>& GraphPool::acquire(size_t bytes) {
+  bytes = std::max(bytes, compile::kAlignment);
+  // Address space is plentiful: room to grow, so that most larger graphs find their place in the same arena.
+  constexpr size_t kGrowth = 16;
+  if (arena_ == nullptr || arena_->bytes() < bytes) arena_ = device_.reserve_arena(bytes * kGrowth);
+  if (arena_->committed_bytes() < bytes) arena_->commit(bytes);
+  return arena_;
+}
+
+}  // namespace reprise::replay

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "device/device.h"
+
+namespace reprise::replay {
+
+/// Memory for the intermediates of captured graphs that never run at the same time: they lie over each other.
+class GraphPool {
+ public:
+  /// The device must outlive the pool.
+  explicit GraphPool(device::Device& device) : device_(device) {}
+
+  /// An arena with at least `bytes` usable bytes. The same one again as long as it is large enough; those who have a
+  /// smaller one keep it.
+  const std::shared_ptr<device::Arena>& acquire(size_t bytes);
+  /// Of the arena that acquire() gives now.
+  size_t bytes() const { return arena_ == nullptr ? 0 : arena_->committed_bytes(); }
+
+ private:
+  device::Device& device_;
+  std::shared_ptr<device::Arena> arena_;
+};
+
+}  // namespace reprise::replay
