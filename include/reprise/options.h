@@ -40,7 +40,8 @@ struct MethodOptions {
   /// npugraph_ex's use_graph_pool: memory that captured graphs of several methods share. They must not run at the same
   /// time then, and a result lasts until any of them runs again.
   std::shared_ptr<GraphPool> pool;
-  /// One directory per compiled method is written here; empty: none.
+  /// One directory per trace of a method is written here (graphs after each pass, guards, keys, captured programs);
+  /// empty: what REPRISE_DEBUG_DIR says, or none.
   std::filesystem::path debug_directory;
   /// Debug: trace again after every N-th call of a compiled method, to prove that nothing unguarded changed; 0: never.
   int retrace_every = 0;

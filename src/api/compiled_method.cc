@@ -219,14 +219,6 @@ const Backend* CompiledMethod::Implementation::backend() const {
   return options_.backend.empty() ? nullptr : &library_->backends.find(options_.backend)->second;
 }
 
-std::string CompiledMethod::Implementation::guards_text(int64_t index) const {
-  std::string text;
-  for (const compile::Guard& guard : variant(index).guards()) {
-    text += fmt::format("{}:L{} {}\n", guard.file, guard.line, guard.expression(spec_.names));
-  }
-  return text;
-}
-
 std::string CompiledMethod::Implementation::explain() const {
   std::string text = fmt::format("method {}: mode {}, {} traces\n", spec_.name, name_of(options_.mode), variants());
   for (int64_t i = 0; i < variants(); ++i) {
@@ -234,7 +226,7 @@ std::string CompiledMethod::Implementation::explain() const {
     text +=
         fmt::format("\ntrace {}: {} nodes, {} captured graphs\n", i, one.graph().order().size(), one.captured_graphs());
     if (!one.pass_reports().empty()) text += replay::pass_table(one.pass_reports());
-    text += "guards:\n" + guards_text(i) + one.keys_text();
+    text += "guards:\n" + one.guards_text() + one.keys_text();
   }
   return text + "\n" + counters_.to_text();
 }
@@ -245,7 +237,9 @@ std::vector<Tensor> CompiledMethod::operator()(std::span<const compile::Argument
 const MethodCounters& CompiledMethod::counters() const { return implementation_->counters(); }
 int64_t CompiledMethod::variants() const { return implementation_->variants(); }
 const graph::Graph& CompiledMethod::graph(int64_t variant) const { return implementation_->variant(variant).graph(); }
-std::string CompiledMethod::guards_text(int64_t variant) const { return implementation_->guards_text(variant); }
+std::string CompiledMethod::guards_text(int64_t variant) const {
+  return implementation_->variant(variant).guards_text();
+}
 int64_t CompiledMethod::captured_graphs(int64_t variant) const {
   return implementation_->variant(variant).captured_graphs();
 }

@@ -22,7 +22,6 @@ class CompiledMethod::Implementation {
   const MethodCounters& counters() const { return counters_; }
   int64_t variants() const { return static_cast<int64_t>(variants_.size()); }
   const api::MethodVariant& variant(int64_t index) const;
-  std::string guards_text(int64_t index) const;
   std::string explain() const;
 
  private:

@@ -1,6 +1,7 @@
 #include "reprise/library.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "api/compiled_method_state.h"
 #include "api/devices.h"
@@ -75,6 +76,10 @@ void Library::prepare(compile::MethodSpec& spec, MethodOptions& options) const {
       throw Error(ErrorCode::kInvalidArgument, "{}: force_eager contradicts mode {}", spec.name, name_of(options.mode));
     }
     options.mode = Mode::kForceEager;
+  }
+  if (const char* directory = std::getenv("REPRISE_DEBUG_DIR");
+      directory != nullptr && options.debug_directory.empty()) {
+    options.debug_directory = directory;
   }
   if (options.mode == Mode::kPiecewise) {
     for (const std::string& op : options.splitting_ops) implementation_->registry.get(op);

@@ -44,6 +44,7 @@ MethodVariant::MethodVariant(const MethodState& state, compile::TracedMethod tra
   traced_hash_ = graph::structural_hash(traced_.graph);
   dump_.traced(traced_.graph);
   symbols_.resize(traced_.symbols.size());
+  if (dump_.enabled()) dump_.text("guards.txt", guards_text());
   if (backend != nullptr) {
     backend_ = (*backend)(traced_.graph.clone(), {state_.registry, state_.device, options.compile});
     return;
@@ -183,9 +184,7 @@ void MethodVariant::check_memory(std::span<const compile::Argument> arguments) c
 }
 
 bool MethodVariant::is_overwritten(const Tensor& tensor) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const auto& item) { return lies_in(tensor, *item.second.arena); }) ||
-         (node_entry_ != nullptr && lies_in(tensor, *node_entry_->arena));
+  return std::any_of(arenas_.begin(), arenas_.end(), [&](const auto& arena) { return lies_in(tensor, *arena); });
 }
 
 Tensor MethodVariant::bind_input(size_t index, const Tensor& given) {
@@ -206,13 +205,15 @@ MethodVariant::Entry MethodVariant::make_entry(std::span<const compile::Argument
   entry.limit = state_.stream.core_limit();
   const compile::Executable executable(traced_.graph.clone(), state_.device.name(), symbols_);
   const size_t bytes = executable.arena_bytes();
-  entry.arena = pool_ != nullptr ? pool_->acquire(bytes) : replay::GraphPool(state_.device).acquire(bytes);
-  entry.nodes = executable.bind(symbols_, entry.arena, entry.inputs);
+  const std::shared_ptr<Storage> arena =
+      pool_ != nullptr ? pool_->acquire(bytes) : replay::GraphPool(state_.device).acquire(bytes);
+  arenas_.insert(arena);
+  entry.nodes = executable.bind(symbols_, arena, entry.inputs);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Tensor& tensor = entry.nodes->outputs()[i];
-    const bool own = outputs_[i].input < 0 && entry.arena == tensor.storage();
-    entry.outputs.push_back(own ? Tensor(tensor.meta(), std::make_shared<ResultStorage>(tensor, extent(tensor)))
-                                : tensor);
+    outputs_[i].in_arena = outputs_[i].input < 0 && arena == tensor.storage();
+    entry.outputs.push_back(
+        outputs_[i].in_arena ? Tensor(tensor.meta(), std::make_shared<ResultStorage>(tensor, extent(tensor))) : tensor);
   }
   return entry;
 }
@@ -257,7 +258,7 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
     entry.captured = &cache_->capture(key_, std::move(entry.nodes), lists, entry.limit);
   } catch (const Error& error) {
     failed_.insert(key_);
-    entries_.erase(key_);
+    if (known != entries_.end()) forget(known);
     ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureFailed)];
     log_warning("capture of {} ({}) failed, it runs node by node: {}", state_.spec.name, describe_key(key_),
                 error.what());
@@ -266,13 +267,20 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
   if (dump_.enabled()) {
     dump_.program(fmt::format("key{}", dumped_programs_++), entry.captured->to_text(), entry.captured->to_json());
   }
-  Entry& kept = entries_[key_] = std::move(entry);
+  if (known != entries_.end()) forget(known);
+  Entry& kept = entries_.emplace(key_, std::move(entry)).first->second;
   if (dump_.enabled()) dump_.text("keys.txt", keys_text());
   return &kept;
 }
 
+void MethodVariant::forget(std::map<std::vector<int64_t>, Entry>::iterator entry) {
+  if (last_entry_ == &entry->second) last_entry_ = nullptr;
+  entries_.erase(entry);
+}
+
 MethodVariant::Entry& MethodVariant::node_entry(std::span<const compile::Argument> arguments) {
   if (node_entry_ == nullptr || node_key_ != key_ || recapture_reason(*node_entry_, arguments)) {
+    if (last_entry_ == node_entry_.get()) last_entry_ = nullptr;
     node_entry_ = std::make_unique<Entry>(make_entry(arguments));
     node_key_ = key_;
   }
@@ -300,6 +308,11 @@ void MethodVariant::copy_inputs(Entry& entry, std::span<const compile::Argument>
     if (entry.origins[i] != nullptr || inputs_[i].kind != InputKind::kCopied) continue;
     const Tensor& given = argument_tensor(arguments, i);
     const size_t bytes = extent(given);
+    if (bytes != extent(entry.inputs[i])) {  // only where guards are not evaluated
+      throw Error(ErrorCode::kInvalidArgument, "{}: argument '{}' is {}, captured for {}", state_.spec.name,
+                  state_.spec.names[static_cast<size_t>(inputs_[i].argument)], given.meta().to_string(),
+                  entry.inputs[i].meta().to_string());
+    }
     if (bytes == 0 || given.data() == entry.inputs[i].data()) continue;
     state_.stream.copy_async(entry.inputs[i].data(), given.data(), bytes, device::CopyKind::kDeviceToDevice);
     ++state_.counters.copied_inputs;
@@ -307,23 +320,19 @@ void MethodVariant::copy_inputs(Entry& entry, std::span<const compile::Argument>
 }
 
 void MethodVariant::warn_of_overwritten_outputs(std::span<const compile::Argument> arguments) {
-  if (overwriting_reported_ || state_.options.compile.clone_output) return;
-  const auto is_held = [&](const Entry& entry) {
-    for (size_t i = 0; i < entry.outputs.size(); ++i) {
-      if (outputs_[i].input >= 0) continue;
-      const std::shared_ptr<Storage>& storage = entry.outputs[i].storage();
-      if (dynamic_cast<const ResultStorage*>(storage.get()) == nullptr) continue;
-      // An argument that is read before it is overwritten does no harm.
-      const auto given = std::count_if(arguments.begin(), arguments.end(), [&](const compile::Argument& argument) {
-        const Tensor* tensor = compile::tensor_of(argument);
-        return tensor != nullptr && tensor->storage() == storage;
-      });
-      if (storage.use_count() > 1 + 2 * given) return true;
-    }
-    return false;
+  if (overwriting_reported_ || last_entry_ == nullptr || state_.options.compile.clone_output) return;
+  const auto is_held = [&](size_t output) {
+    if (!outputs_[output].in_arena) return false;
+    const std::shared_ptr<Storage>& storage = last_entry_->outputs[output].storage();
+    // An argument that is read before it is overwritten does no harm: the caller's handle, and the argument's.
+    const auto given = std::count_if(arguments.begin(), arguments.end(), [&](const compile::Argument& argument) {
+      const Tensor* tensor = compile::tensor_of(argument);
+      return tensor != nullptr && tensor->storage() == storage;
+    });
+    return storage.use_count() > 1 + 2 * given;
   };
-  bool held = node_entry_ != nullptr && is_held(*node_entry_);
-  for (const auto& [_, entry] : entries_) held = held || is_held(entry);
+  bool held = false;
+  for (size_t i = 0; i < outputs_.size(); ++i) held = held || is_held(i);
   if (!held) return;
   overwriting_reported_ = true;
   log_warning(
@@ -388,6 +397,7 @@ std::vector<Tensor> MethodVariant::run(std::span<const compile::Argument> argume
     ++state_.counters.node_runs;
     entry->nodes->run(state_.stream, lists);
   }
+  last_entry_ = entry;
   return results(*entry, arguments);
 }
 
@@ -411,6 +421,14 @@ std::string MethodVariant::describe_key(std::span<const int64_t> key) const {
   std::string text;
   for (size_t i = 0; i < key.size(); ++i) text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", key_name(i), key[i]);
   return text.empty() ? "one key" : text;
+}
+
+std::string MethodVariant::guards_text() const {
+  std::string text;
+  for (const compile::Guard& guard : guards()) {
+    text += fmt::format("{}:L{} {}\n", guard.file, guard.line, guard.expression(state_.spec.names));
+  }
+  return text;
 }
 
 std::string MethodVariant::keys_text() const {

@@ -46,6 +46,8 @@ class MethodVariant {
 
   /// Runs the method for arguments that fit the guards.
   std::vector<Tensor> run(std::span<const compile::Argument> arguments);
+  /// One a line, with the place that it comes from.
+  std::string guards_text() const;
   /// Keys, what of the arguments they hold, and what is known of inputs, lists and results.
   std::string keys_text() const;
 
@@ -62,7 +64,8 @@ class MethodVariant {
     std::shared_ptr<Storage> buffer;  ///< of kCopied: shared by all keys, replaced by a larger one when need be
   };
   struct Output {
-    int32_t input = -1;  ///< the graph's input whose memory it looks at; -1: a result of its own
+    int32_t input = -1;     ///< the graph's input whose memory it looks at; -1: a result of its own, or a parameter
+    bool in_arena = false;  ///< a result of its own
   };
   /// One key: a graph with every tensor in its place, captured or not.
   struct Entry {
@@ -71,7 +74,6 @@ class MethodVariant {
     std::vector<Tensor> inputs;        ///< what the graph reads
     std::vector<const void*> origins;  ///< the caller's address of each input at capture
     device::CoreLimit limit;
-    std::shared_ptr<Storage> arena;
     std::vector<Tensor> outputs;  ///< handed out again at every call
   };
 
@@ -97,6 +99,7 @@ class MethodVariant {
   void report_limit();
   std::string key_name(size_t index) const;
   std::string describe_key(std::span<const int64_t> key) const;
+  void forget(std::map<std::vector<int64_t>, Entry>::iterator entry);
   Entry& node_entry(std::span<const compile::Argument> arguments);
   void copy_inputs(Entry& entry, std::span<const compile::Argument> arguments);
   void warn_of_overwritten_outputs(std::span<const compile::Argument> arguments);
@@ -124,6 +127,8 @@ class MethodVariant {
   std::vector<int64_t> node_key_;
   std::set<std::vector<int64_t>> failed_;
   int dumped_programs_ = 0;
+  std::set<std::shared_ptr<Storage>> arenas_;  ///< of all entries
+  const Entry* last_entry_ = nullptr;          ///< whose results the caller may still hold
   bool limit_reported_ = false;
   bool overwriting_reported_ = false;
   std::unique_ptr<replay::CaptureCache> cache_;  ///< last: captured graphs go before the memory that they name
