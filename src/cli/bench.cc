@@ -14,7 +14,7 @@ namespace reprise::cli {
 void BenchOptions::add_subject(CommandLine& command) { session.add_model(command); }
 
 void BenchOptions::add_modes(CommandLine& command) {
-  command.choices("--modes", modes, {"eager", "aot_eager", "force_eager", "full", "piecewise"}, "what to compare");
+  command.choices("--modes", modes, kBenchModes, "what to compare; full_no_passes: mode full with every pass off");
 }
 
 void BenchOptions::add_rest(CommandLine& command) {
@@ -77,14 +77,15 @@ std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std:
   const int64_t pages = (int64_t{tokens} + page_size - 1) / page_size;
   std::vector<BenchMode> result;
   for (const std::string& name : modes) {
-    const replay::Mode mode = parse_mode(name);
+    const bool without_passes = name == "full_no_passes";
     engine::EngineOptions options = session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens);
     if (options.mode == replay::Mode::kForceEager) {
       throw Error(ErrorCode::kInvalidArgument, "option force_eager contradicts --modes")
           .remedy("name force_eager there instead");
     }
-    options.mode = mode;
-    result.push_back({mode, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
+    options.mode = without_passes ? replay::Mode::kFull : parse_mode(name);
+    if (without_passes) options.passes = compile::PassOptions::none();
+    result.push_back({name, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
                                                    session.model(), std::nullopt, std::move(options))});
   }
   return result;

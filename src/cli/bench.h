@@ -75,9 +75,13 @@ class TextTable {
 
 /// One mode of a benchmark, with an engine of its own; all share the model.
 struct BenchMode {
-  replay::Mode mode;
+  std::string name;  ///< of a mode, or "full_no_passes"
   std::unique_ptr<engine::Engine> engine;
 };
+
+/// What --modes may name: the modes that are built, and "full_no_passes", which is mode full with every pass off.
+inline const std::vector<std::string> kBenchModes = {"eager", "aot_eager",      "force_eager",
+                                                     "full",  "full_no_passes", "piecewise"};
 
 /// An engine for each named mode, without a tokenizer, with room for `sequences` of `tokens` tokens. Other kernels than
 /// the session's may be given; they must outlive the engines.

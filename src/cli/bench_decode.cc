@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct DecodeOptions : DecodeStepOptions {
-  std::vector<int32_t> batch_sizes = {1};
+  std::vector<int32_t> batch_sizes = {1, 8, 32};
+  DecodeOptions() { modes = {"eager", "force_eager", "piecewise", "full", "full_no_passes"}; }
 };
 
 /// Reads a buffer as large as the weights that a decode step reads, with the same threads: no step can be faster.
@@ -43,8 +44,10 @@ class ReadPasses {
 
 /// What was measured of one mode at one batch size.
 struct Row {
-  replay::Mode mode;
+  std::string mode;
   int32_t batch;
+  int64_t launches;               ///< of kernels in a step
+  int64_t issued;                 ///< those of them that the host makes one by one
   std::vector<double> seconds{};  ///< of each step
   double median_seconds() const { return median(seconds); }
   double tokens_per_second() const { return batch / median_seconds(); }
@@ -73,7 +76,7 @@ class DecodeBench {
     for (BenchMode& mode : modes_) {
       runs.push_back(std::make_unique<DecodeSteps>(*mode.engine, batch, options_.context));
       runs.back()->step();  // captures
-      rows_.push_back({mode.mode, batch});
+      rows_.push_back(count_launches(mode, *runs.back(), batch));
     }
     std::unique_ptr<ReadPasses> reads;
     if (batch == 1 && weight_bytes_ > 0) reads = std::make_unique<ReadPasses>(session_, weight_bytes_);
@@ -81,6 +84,38 @@ class DecodeBench {
       if (reads != nullptr) repeat([&] { reads->pass(); }, read_seconds_);
       for (size_t i = 0; i < runs.size(); ++i) repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
     }
+  }
+
+  /// A row of counts, without times.
+  Row count_launches(const BenchMode& mode, DecodeSteps& steps, int32_t batch) {
+    const int64_t before = session_.device().counters().launches;
+    steps.step();
+    const int64_t issued = session_.device().counters().launches - before;
+    const replay::CaptureReport::Bucket* graph = captured(mode, batch);
+    return {mode.name, batch, issued + (graph == nullptr ? 0 : graph->launches), issued};
+  }
+
+  /// What the last step of a mode replayed; null when it ran eagerly.
+  static const replay::CaptureReport::Bucket* captured(const BenchMode& mode, int32_t batch) {
+    const replay::GraphRunner& runner = mode.engine->runner();
+    if (runner.last_reason() != replay::StepReason::kReplayed) return nullptr;
+    const int32_t size = replay::bucket_for(runner.buckets(), batch);
+    for (const replay::CaptureReport::Bucket& bucket : runner.capture_report().buckets) {
+      if (bucket.kind == replay::StepKind::kDecode && bucket.size == size) return &bucket;
+    }
+    return nullptr;
+  }
+
+  /// "full: decode steps 35 replayed, 0 eager", and what a replayed step still runs eagerly.
+  static std::string steps_line(const BenchMode& mode) {
+    std::string text = fmt::format("{}: decode steps {}", mode.name,
+                                   steps_text(mode.engine->runner().counters(), replay::StepKind::kDecode));
+    const std::vector<replay::CaptureReport::Bucket>& buckets = mode.engine->runner().capture_report().buckets;
+    if (!buckets.empty() && buckets.back().pieces > 1) {
+      text += fmt::format("; each replays {} pieces and runs eagerly between them, as splitting_ops says: {}",
+                          buckets.back().pieces, buckets.back().eager_operators);
+    }
+    return text + "\n";
   }
 
   /// One call that is not counted (it finds the caches as something else left them), then as many as wanted.
@@ -107,13 +142,14 @@ class DecodeBench {
   std::string to_text() const {
     std::string text = fmt::format("decode, context {}, medians of {} steps in {} rounds\n{}\n", options_.context,
                                    options_.steps * options_.rounds, options_.rounds, subject_);
-    TextTable table(
-        {"mode", "batch", "ms/step", "tokens/s", fmt::format("vs {}", name_of(modes_[0].mode)), "of bandwidth"});
+    TextTable table({"mode", "batch", "ms/step", "tokens/s", fmt::format("vs {}", modes_[0].name), "of bandwidth",
+                     "launches", "issued"});
     for (const Row& row : rows_) {
       const std::optional<double> share = bandwidth_share(row);
-      table.add({std::string(name_of(row.mode)), fmt::format("{}", row.batch),
-                 fmt::format("{:.3f}", row.median_seconds() * 1e3), fmt::format("{:.1f}", row.tokens_per_second()),
-                 fmt::format("{:.3f}", ratio(row)), share ? fmt::format("{:.1f} %", *share * 100) : "-"});
+      table.add({row.mode, fmt::format("{}", row.batch), fmt::format("{:.3f}", row.median_seconds() * 1e3),
+                 fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", ratio(row)),
+                 share ? fmt::format("{:.1f} %", *share * 100) : "-", fmt::format("{}", row.launches),
+                 fmt::format("{}", row.issued)});
     }
     text += table.to_text();
     if (!read_seconds_.empty()) {
@@ -121,10 +157,7 @@ class DecodeBench {
           fmt::format("bandwidth: {:.2f} GB/s, reading {:.1f} MB, as much as the weights, in {:.3f} ms\n",
                       read_bandwidth() / 1e9, static_cast<double>(weight_bytes_) / 1e6, median(read_seconds_) * 1e3);
     }
-    for (const BenchMode& mode : modes_) {
-      text += fmt::format("{}: decode steps {}\n", name_of(mode.mode),
-                          steps_text(mode.engine->runner().counters(), replay::StepKind::kDecode));
-    }
+    for (const BenchMode& mode : modes_) text += steps_line(mode);
     return text;
   }
 
@@ -137,8 +170,10 @@ class DecodeBench {
       json["read_bytes_per_second"] = read_bandwidth();
     }
     for (const Row& row : rows_) {
-      Json result{{"mode", name_of(row.mode)},
+      Json result{{"mode", row.mode},
                   {"batch_size", row.batch},
+                  {"launches_per_step", row.launches},
+                  {"launches_issued_per_step", row.issued},
                   {"seconds_per_step", row.median_seconds()},
                   {"tokens_per_second", row.tokens_per_second()},
                   {"ratio_to_first_mode", ratio(row)}};
@@ -146,7 +181,7 @@ class DecodeBench {
       json["results"].push_back(std::move(result));
     }
     for (const BenchMode& mode : modes_) {
-      json["decode_steps"][std::string(name_of(mode.mode))] =
+      json["decode_steps"][mode.name] =
           Json::parse(steps_json(mode.engine->runner().counters(), replay::StepKind::kDecode));
     }
     return json;
@@ -179,7 +214,8 @@ void add_bench_decode(CommandLine& bench) {
   options->add_rest(command);
   command.footer(
       "The bandwidth is measured at batch size 1: in each round, before the steps, the same threads read a buffer as\n"
-      "large as the weights of a step. A share of 100 % would be a step that does nothing but read its weights.");
+      "large as the weights of a step. A share of 100 % would be a step that does nothing but read its weights.\n"
+      "Launches are those of one step, issued ones those that the host makes one by one instead of in a replay.");
   command.on_run([options] { return run_decode(*options); });
 }
 

@@ -18,7 +18,7 @@ struct PrefillOptions : BenchOptions {
 };
 
 struct Row {
-  replay::Mode mode;
+  std::string mode;
   int32_t length;
   std::vector<double> seconds{};
   double tokens_per_second() const { return length / median(seconds); }
@@ -42,7 +42,7 @@ class PrefillBench {
     for (const int32_t length : options_.lengths) {
       const size_t first = rows_.size();
       for (size_t i = 0; i < modes_.size(); ++i) {
-        rows_.push_back({modes_[i].mode, length});
+        rows_.push_back({modes_[i].name, length});
         sequences[i].read(builders[i], length);  // traces, and grows what grows
       }
       for (int32_t round = 0; round < options_.rounds; ++round) {
@@ -61,12 +61,12 @@ class PrefillBench {
                                    options_.session.max_prefill_tokens, options_.rounds, subject_);
     TextTable table({"mode", "tokens", "ms", "tokens/s"});
     for (const Row& row : rows_) {
-      table.add({std::string(name_of(row.mode)), fmt::format("{}", row.length),
-                 fmt::format("{:.3f}", median(row.seconds) * 1e3), fmt::format("{:.1f}", row.tokens_per_second())});
+      table.add({row.mode, fmt::format("{}", row.length), fmt::format("{:.3f}", median(row.seconds) * 1e3),
+                 fmt::format("{:.1f}", row.tokens_per_second())});
     }
     text += table.to_text();
     for (const BenchMode& mode : modes_) {
-      text += fmt::format("{}: prefill steps {}\n", name_of(mode.mode),
+      text += fmt::format("{}: prefill steps {}\n", mode.name,
                           steps_text(mode.engine->runner().counters(), replay::StepKind::kPrefill));
     }
     return text;
@@ -80,13 +80,13 @@ class PrefillBench {
               {"results", Json::array()},
               {"prefill_steps", Json::object()}};
     for (const Row& row : rows_) {
-      json["results"].push_back({{"mode", name_of(row.mode)},
+      json["results"].push_back({{"mode", row.mode},
                                  {"input_length", row.length},
                                  {"seconds", median(row.seconds)},
                                  {"tokens_per_second", row.tokens_per_second()}});
     }
     for (const BenchMode& mode : modes_) {
-      json["prefill_steps"][std::string(name_of(mode.mode))] =
+      json["prefill_steps"][mode.name] =
           Json::parse(steps_json(mode.engine->runner().counters(), replay::StepKind::kPrefill));
     }
     return json;

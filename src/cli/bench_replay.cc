@@ -107,7 +107,7 @@ class ReplayBench {
     add("full", full_counts_);
     text += counts.to_text();
     for (const BenchMode& mode : modes_) {
-      text += fmt::format("{}: decode steps {}\n", name_of(mode.mode),
+      text += fmt::format("{}: decode steps {}\n", mode.name,
                           steps_text(mode.engine->runner().counters(), replay::StepKind::kDecode));
     }
     return text;

@@ -30,6 +30,17 @@ struct PassOptions {
   std::vector<Pass> post_passes = {};
   /// Passes to leave out, by name: to find the one that holds a fault. Unknown names are refused.
   std::vector<std::string> disabled_passes = {};
+
+  /// Every switch off: only dead code goes.
+  static PassOptions none() {
+    PassOptions options;
+    for (bool PassOptions::* pass :
+         {&PassOptions::remove_noop_ops, &PassOptions::pattern_fusion_pass, &PassOptions::remove_cat_ops,
+          &PassOptions::inplace_pass, &PassOptions::input_inplace_pass}) {
+      options.*pass = false;
+    }
+    return options;
+  }
 };
 
 }  // namespace reprise::compile

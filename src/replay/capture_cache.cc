@@ -43,6 +43,24 @@ int64_t CaptureCache::Entry::eager_nodes() const {
   return std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.graph == nullptr; });
 }
 
+std::string CaptureCache::Entry::eager_operators() const {
+  std::map<std::string, int64_t> counts;
+  for (const Piece& piece : pieces) {
+    if (piece.graph == nullptr) ++counts[bound->op_name(piece.node)];
+  }
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  return text;
+}
+
+int64_t CaptureCache::Entry::launches() const {
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.graph != nullptr) sum += piece.graph->statistics().launches;
+  }
+  return sum;
+}
+
 size_t CaptureCache::Entry::bytes() const {
   size_t sum = 0;
   for (const Piece& piece : pieces) {

@@ -45,6 +45,10 @@ class CaptureCache {
     double milliseconds = 0;    ///< that the capture took
 
     int64_t eager_nodes() const;
+    /// Their operators: "28 paged_attention, 28 linear".
+    std::string eager_operators() const;
+    /// Of all captured pieces.
+    int64_t launches() const;
     /// Of all captured pieces.
     size_t bytes() const;
     std::string to_text() const;

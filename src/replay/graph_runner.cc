@@ -353,6 +353,8 @@ class GraphRunner::Implementation {
     try {
       const CaptureCache::Entry& entry = capture_graph(kind, size);
       bucket.bytes = entry.bytes();
+      bucket.launches = entry.launches();
+      bucket.eager_operators = entry.eager_operators();
       bucket.pieces = static_cast<int32_t>(entry.pieces.size()) - static_cast<int32_t>(entry.eager_nodes());
       if (options_.mode == Mode::kPiecewise && bucket.pieces == 1) {
         log_warning("no operator of splitting_ops is in the {} graph: it was captured as a whole",

@@ -59,8 +59,11 @@ struct CaptureReport {
     StepKind kind = StepKind::kDecode;
     int32_t size = 0;  ///< sequences of a decode step, tokens of a prefill step
     double milliseconds = 0;
-    size_t bytes = 0;     ///< of the captured graph, or of all its pieces
-    int32_t pieces = 0;   ///< captured: 1, or more in mode piecewise
+    size_t bytes = 0;      ///< of the captured graph, or of all its pieces
+    int32_t pieces = 0;    ///< captured: 1, or more in mode piecewise
+    int64_t launches = 0;  ///< that a replay of them makes
+    /// What runs eagerly between the pieces: "28 paged_attention".
+    std::string eager_operators;
     std::string failure;  ///< empty when it was captured
   };
   std::vector<Bucket> buckets;

@@ -92,7 +92,7 @@ class Bench(unittest.TestCase):
             self.assertEqual("share_of_bandwidth" in line, line["batch_size"] == 1)
         self.assertGreater(result["weight_bytes"], 4e6)
         self.assertGreater(result["read_bytes_per_second"], 0)
-        steps = 2 * (1 + 2 * 4)  # for each batch size one step ahead, then two rounds of 1 + 3
+        steps = 2 * (2 + 2 * 4)  # for each batch size two steps ahead, then two rounds of 1 + 3
         self.assertEqual(result["decode_steps"]["full"]["replayed"], steps)
         self.assertEqual(sum(result["decode_steps"]["full"].values()), steps)
         self.assertEqual(result["decode_steps"]["eager"]["mode"], steps)
@@ -100,13 +100,32 @@ class Bench(unittest.TestCase):
     def test_decode_names_what_was_not_replayed(self):
         result = self.bench("decode", "--batch-size", "3", "--graph-max-bs", "2", "--input-len", 20, "--steps", 2,
                             "--rounds", 1, "--modes", "full")
-        self.assertEqual(result["decode_steps"]["full"]["above_largest_bucket"], 4)
+        self.assertEqual(result["decode_steps"]["full"]["above_largest_bucket"], 5)
         self.assertEqual(result["decode_steps"]["full"]["replayed"], 0)
 
+    def test_decode_compares_with_passes_and_without_and_counts_launches(self):
+        result = self.bench("decode", "--batch-size", "2", "--input-len", 20, "--steps", 2, "--rounds", 1)
+        lines = {line["mode"]: line for line in result["results"]}
+        self.assertEqual(list(lines), ["eager", "force_eager", "piecewise", "full", "full_no_passes"])
+        launches = {mode: line["launches_per_step"] for mode, line in lines.items()}
+        issued = {mode: line["launches_issued_per_step"] for mode, line in lines.items()}
+        self.assertLess(launches["full"], launches["full_no_passes"])
+        self.assertEqual(launches["full_no_passes"], launches["eager"])
+        self.assertEqual(launches["piecewise"], launches["full"])
+        self.assertEqual(launches["force_eager"], launches["full"])
+        # Attention makes two launches in each of five layers.
+        self.assertEqual(issued, {"eager": launches["eager"], "force_eager": launches["full"], "piecewise": 10,
+                                  "full": 0, "full_no_passes": 0})
+        for mode in ("piecewise", "full", "full_no_passes"):
+            self.assertEqual(result["decode_steps"][mode]["replayed"], 5)
+
     def test_tables_name_the_modes(self):
-        done = program.run_well("bench", "decode", "-m", program.MINI, "--input-len", 8, "--steps", 2, "--rounds", 1)
-        self.assertRegex(done.stdout, r"\neager +1 .* %\nfull +1 .* %\nbandwidth: ")
-        self.assertRegex(done.stdout, r"\nfull: decode steps 4 replayed, 0 eager\n")
+        done = program.run_well("bench", "decode", "-m", program.MINI, "--input-len", 8, "--steps", 2, "--rounds", 1,
+                                "--modes", "eager,piecewise,full", "--batch-size", 1)
+        self.assertRegex(done.stdout, r"\neager +1 .* % .*\npiecewise +1 .* % .*\nfull +1 .* % .*\nbandwidth: ")
+        self.assertRegex(done.stdout, r"\nfull: decode steps 5 replayed, 0 eager\n")
+        self.assertIn("each replays 6 pieces and runs eagerly between them, as splitting_ops says: 5 paged_attention",
+                      done.stdout)
         done = program.run_well("bench", "prefill", "-m", program.MINI, "--input-len", "4,9", "--rounds", 1)
         self.assertRegex(done.stdout, r"\neager +4 .*\nfull +4 .*\neager +9 .*\nfull +9 .*\n")
         done = program.run_well("bench", "replay", "-m", program.MINI, "--steps", 2, "--rounds", 1, "--counted-steps",
