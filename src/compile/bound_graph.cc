@@ -1,8 +1,37 @@
 #include "compile/bound_graph.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+#include "base/log.h"
+
 namespace reprise::compile {
+namespace {
+
+constexpr device::CoreLimit kNone;
+
+/// Gives a stream back the limit that it had, also behind an error.
+class LimitGuard {
+ public:
+  explicit LimitGuard(device::Stream& stream) : stream_(stream), limit_(stream.core_limit()) {}
+  LimitGuard(const LimitGuard&) = delete;
+  LimitGuard& operator=(const LimitGuard&) = delete;
+  ~LimitGuard() {
+    try {
+      if (!(stream_.core_limit() == limit_)) stream_.set_core_limit(limit_);
+    } catch (const Error& error) {
+      log_error("a core limit could not be taken back: {}", error.what());
+    }
+  }
+  device::CoreLimit limit() const { return limit_; }
+
+ private:
+  device::Stream& stream_;
+  device::CoreLimit limit_;
+};
+
+}  // namespace
 
 void BoundGraph::Node::issue(device::Stream& stream, std::span<const ops::HostList> step_lists) {
   for (size_t i = 0; i < list_indices.size(); ++i) lists[i] = step_lists[static_cast<size_t>(list_indices[i])];
@@ -14,21 +43,100 @@ void BoundGraph::Node::issue(device::Stream& stream, std::span<const ops::HostLi
   kernel->run(call);
 }
 
+BoundGraph::BoundGraph(std::vector<Node> nodes, std::vector<Tensor> outputs, std::vector<std::string> side_streams,
+                       size_t events)
+    : nodes_(std::move(nodes)),
+      outputs_(std::move(outputs)),
+      side_stream_names_(std::move(side_streams)),
+      event_count_(events) {
+  has_limits_ =
+      std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.kind == Kind::kCoreLimit; });
+}
+
+BoundGraph::~BoundGraph() = default;
+
 void BoundGraph::run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
                      int64_t first, int64_t last) {
-  for (Node& node : std::span(nodes_).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first))) {
-    if (recorder == nullptr || !node.op->traits().host_tiled) {
-      node.issue(stream, lists);
-      continue;
-    }
-    recorder->before_group(stream);
-    stream.begin_task_group();
-    node.issue(stream, lists);
-    device::TaskGroup* group = stream.end_task_group();
-    recorder->record({group, [&node](device::Stream& update_stream, std::span<const ops::HostList> new_lists) {
-                        node.issue(update_stream, new_lists);
-                      }});
+  if (!side_stream_names_.empty() && (first != 0 || last != size())) {
+    throw Error(ErrorCode::kUnsupported, "a graph with side streams ('{}') cannot be run in pieces",
+                side_stream_names_[0])
+        .remedy("capture it as a whole (mode full), or leave out the stream scopes");
   }
+  if (!has_limits_ && side_stream_names_.empty() && event_count_ == 0) {
+    run_nodes(stream, lists, recorder, first, last, kNone);
+    return;
+  }
+  const LimitGuard guard(stream);
+  prepare_streams(stream, guard.limit());
+  // A piece begins under the limit that was set last in front of it.
+  for (int64_t i = first; has_limits_ && i-- > 0;) {
+    const Node& node = nodes_[static_cast<size_t>(i)];
+    if (node.kind != Kind::kCoreLimit) continue;
+    set_core_limit(node, stream, guard.limit());
+    break;
+  }
+  run_nodes(stream, lists, recorder, first, last, guard.limit());
+}
+
+void BoundGraph::prepare_streams(device::Stream& stream, device::CoreLimit outer) {
+  device::Device& device = stream.device();
+  while (side_streams_.size() < side_stream_names_.size()) {
+    side_streams_.push_back(
+        device.create_stream({stream.options().priority, side_stream_names_[side_streams_.size()]}));
+  }
+  while (events_.size() < event_count_) events_.push_back(device.create_event());
+  for (const auto& side : side_streams_) {
+    if (!(side->core_limit() == outer)) side->set_core_limit(outer);
+  }
+}
+
+void BoundGraph::run_nodes(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
+                           int64_t first, int64_t last, device::CoreLimit outer) {
+  for (Node& node : std::span(nodes_).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first))) {
+    device::Stream& target = stream_of(node, stream);
+    switch (node.kind) {
+      case Kind::kLaunch:
+        if (recorder != nullptr && node.op->traits().host_tiled) {
+          record_group(node, target, lists, *recorder);
+        } else {
+          node.issue(target, lists);
+        }
+        break;
+      case Kind::kRecord:
+        target.record(*events_[static_cast<size_t>(node.event)]);
+        break;
+      case Kind::kWait:
+        target.wait(*events_[static_cast<size_t>(node.event)]);
+        break;
+      case Kind::kCoreLimit:
+        set_core_limit(node, target, outer);
+        break;
+    }
+  }
+}
+
+void BoundGraph::set_core_limit(const Node& node, device::Stream& stream, device::CoreLimit outer) {
+  try {
+    stream.set_core_limit(node.core_limit == kNone ? outer : node.core_limit);
+  } catch (Error& error) {
+    if (!node.source.empty()) error.add_context(node.source);
+    throw;
+  }
+}
+
+void BoundGraph::record_group(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
+                              ops::UpdateRecorder& recorder) {
+  recorder.before_group(stream);
+  stream.begin_task_group();
+  node.issue(stream, lists);
+  device::TaskGroup* group = stream.end_task_group();
+  recorder.record({group, [&node, limit = stream.core_limit()](device::Stream& update_stream,
+                                                               std::span<const ops::HostList> new_lists) {
+                     if (update_stream.core_limit() == limit) return node.issue(update_stream, new_lists);
+                     const LimitGuard guard(update_stream);
+                     update_stream.set_core_limit(limit);
+                     node.issue(update_stream, new_lists);
+                   }});
 }
 
 }  // namespace reprise::compile

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "device/stream.h"
+#include "device/device.h"
 #include "ops/op_def.h"
 #include "ops/update_recorder.h"
 #include "tensor/tensor.h"
@@ -14,12 +14,24 @@
 namespace reprise::compile {
 
 /// A graph with every tensor in its place: what runs node by node, and what is captured. Stays where it is, because
-/// update records refer to its nodes.
+/// update records refer to its nodes. Side streams and events are made on the device when it first runs.
 class BoundGraph {
  public:
-  /// One launchable operator call; views are gone.
+  enum class Kind : uint8_t {
+    kLaunch,
+    kRecord,     ///< marks an event on the node's stream
+    kWait,       ///< the node's stream waits for an event
+    kCoreLimit,  ///< limits later launches of the node's stream
+  };
+
+  /// One launchable operator call, or what stands between them; views are gone.
   struct Node {
     const ops::OpDef* op = nullptr;
+    Kind kind = Kind::kLaunch;
+    int32_t lane = 0;              ///< 0: the one that the graph is run on
+    int32_t event = -1;            ///< of kRecord and kWait: which one of the graph's
+    device::CoreLimit core_limit;  ///< of kCoreLimit; zeros: the limit that the graph's stream had outside
+    std::string source;            ///< of kCoreLimit: the line of model code that it comes from
     const ops::OpKernel* kernel = nullptr;
     std::vector<Tensor> inputs;
     std::vector<Tensor> outputs;
@@ -33,17 +45,23 @@ class BoundGraph {
     void issue(device::Stream& stream, std::span<const ops::HostList> step_lists);
   };
 
-  BoundGraph(std::vector<Node> nodes, std::vector<Tensor> outputs)
-      : nodes_(std::move(nodes)), outputs_(std::move(outputs)) {}
+  /// `side_streams`: their names; nodes of lane n are on the n-th, from 1. `events`: how many there are.
+  BoundGraph(std::vector<Node> nodes, std::vector<Tensor> outputs, std::vector<std::string> side_streams = {},
+             size_t events = 0);
+  ~BoundGraph();
   BoundGraph(const BoundGraph&) = delete;
   BoundGraph& operator=(const BoundGraph&) = delete;
 
   /// Launches every node in order. `lists`: the host lists of the step, in the graph's order. With a recorder (during
-  /// capture) each host-tiled node becomes a task group and leaves an update record.
+  /// capture) each host-tiled node becomes a task group and leaves an update record, which re-issues it under the core
+  /// limit that it was captured with. Side streams take part in a capture of `stream`. Launches outside of all core
+  /// limits of the graph have that of `stream`, which has its own again when this returns or throws. Throws
+  /// kInvalidArgument for a limit above the device's cores.
   void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder = nullptr) {
     run(stream, lists, recorder, 0, size());
   }
-  /// The same for the nodes [first, last).
+  /// The same for the nodes [first, last). Throws kUnsupported for a part of a graph with side streams: they could not
+  /// be joined where it is cut.
   void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder, int64_t first,
            int64_t last);
 
@@ -53,8 +71,23 @@ class BoundGraph {
   const std::string& op_name(int64_t node) const { return nodes_[static_cast<size_t>(node)].op->name(); }
 
  private:
+  void run_nodes(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
+                 int64_t first, int64_t last, device::CoreLimit outer);
+  static void record_group(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
+                           ops::UpdateRecorder& recorder);
+  void set_core_limit(const Node& node, device::Stream& stream, device::CoreLimit outer);
+  void prepare_streams(device::Stream& stream, device::CoreLimit outer);
+  device::Stream& stream_of(const Node& node, device::Stream& stream) {
+    return node.lane == 0 ? stream : *side_streams_[static_cast<size_t>(node.lane) - 1];
+  }
+
   std::vector<Node> nodes_;
   std::vector<Tensor> outputs_;
+  std::vector<std::string> side_stream_names_;
+  size_t event_count_;
+  bool has_limits_ = false;
+  std::vector<std::unique_ptr<device::Stream>> side_streams_;
+  std::vector<std::unique_ptr<device::Event>> events_;
 };
 
 }  // namespace reprise::compile

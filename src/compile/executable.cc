@@ -4,6 +4,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "compile/passes/event_closure.h"
+#include "graph/infer.h"
+#include "graph/stream_order.h"
 
 namespace reprise::compile {
 namespace {
@@ -12,6 +15,26 @@ TensorMeta at(const TensorMeta& meta, std::span<const int64_t> symbols) {
   TensorMeta concrete = meta;
   concrete.shape = meta.shape.at(symbols);
   return concrete;
+}
+
+/// What an event or a core limit does when the graph runs. Events are numbered as they come.
+void bind_control(const graph::Node& node, BoundGraph::Node& bound, std::vector<std::string_view>& events) {
+  if (node.op->name() == graph::kSetCoreLimit) {
+    bound.kind = BoundGraph::Kind::kCoreLimit;
+    bound.core_limit = {static_cast<int>(std::get<int64_t>(node.attributes[0])),
+                        static_cast<int>(std::get<int64_t>(node.attributes[1]))};
+    bound.source = node.source;
+    return;
+  }
+  const std::string_view name = graph::event_name(node);
+  if (name.empty()) {
+    throw Error(ErrorCode::kUnsupported, "{}: nothing is known about what it does to its stream",
+                graph::describe(node));
+  }
+  bound.kind = node.op->name() == graph::kRecordEvent ? BoundGraph::Kind::kRecord : BoundGraph::Kind::kWait;
+  const auto known = std::find(events.begin(), events.end(), name);
+  bound.event = static_cast<int32_t>(known - events.begin());
+  if (known == events.end()) events.push_back(name);
 }
 
 }  // namespace
@@ -29,7 +52,7 @@ Executable::Executable(graph::Graph graph, std::string_view device, std::vector<
   std::set<std::string> missing;
   for (const graph::NodeId id : graph_.order()) {
     const ops::OpDef& op = *graph_.node(id).op;
-    if (op.traits().view) continue;
+    if (op.traits().view || op.traits().control) continue;
     const ops::OpKernel* kernel = op.kernel(device_);
     if (kernel == nullptr) {
       missing.insert(op.name());
@@ -46,6 +69,11 @@ Executable::Executable(graph::Graph graph, std::string_view device, std::vector<
     for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
     throw Error(ErrorCode::kUnsupported, "device '{}' has no kernel for: {}", device_, names);
   }
+  const std::string fault = lowering_fault(graph_);
+  if (!fault.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition, "graph '{}': {}", graph_.name(), fault)
+        .remedy("run the passes event_closure and lower_core_limits over it");
+  }
   plan();
 }
 
@@ -55,19 +83,24 @@ void Executable::plan() {
   workspace_interval_.assign(graph_.node_limit(), -1);
   workspace_bytes_.assign(graph_.node_limit(), 0);
   std::vector<MemoryInterval> intervals;
+  // What a side stream touches may be touched at any time of the run, whatever the order of the nodes says: it keeps
+  // its memory for the whole graph. What only the method's own stream touches is touched in that order.
+  std::vector<bool> beside;  // by interval
   // Any live interval of a view's root lasts as long as the view.
-  const auto touch = [&](graph::ValueId value, int32_t position) {
+  const auto touch = [&](graph::ValueId value, int32_t position, int32_t stream) {
     const int32_t interval = value_interval_[static_cast<size_t>(graph_.value(value).root)];
-    if (interval >= 0) intervals[static_cast<size_t>(interval)].last = position;
+    if (interval < 0) return;
+    intervals[static_cast<size_t>(interval)].last = position;
+    if (stream != 0) beside[static_cast<size_t>(interval)] = true;
   };
   const std::vector<Tensor> largest = tensors_for(max_symbols_, nullptr, {});
   int32_t position = 0;
   for (const graph::NodeId id : graph_.order()) {
     const graph::Node& node = graph_.node(id);
     for (const graph::ValueId input : node.inputs) {
-      if (input != graph::kAbsent) touch(input, position);
+      if (input != graph::kAbsent) touch(input, position, node.stream);
     }
-    if (!node.op->traits().view) {
+    if (!node.op->traits().view && !node.op->traits().control) {
       for (const graph::ValueId output : node.outputs) {
         // What is placed in another value lives in that one's interval, which begins with the first part.
         const auto& placement = placements_[static_cast<size_t>(output)];
@@ -77,8 +110,10 @@ void Executable::plan() {
           interval = static_cast<int32_t>(intervals.size());
           const size_t bytes = at(graph_.value(whole).meta, max_symbols_).contiguous_bytes();
           intervals.push_back({bytes, position, position});
+          beside.push_back(false);
         }
         intervals[static_cast<size_t>(interval)].last = position;
+        if (node.stream != 0) beside[static_cast<size_t>(interval)] = true;
         value_interval_[static_cast<size_t>(output)] = interval;
       }
       const ops::OpKernel& kernel = *node.op->kernel(device_);
@@ -90,11 +125,17 @@ void Executable::plan() {
         workspace_bytes_[static_cast<size_t>(id)] = bytes;
         workspace_interval_[static_cast<size_t>(id)] = static_cast<int32_t>(intervals.size());
         intervals.push_back({bytes, position, position});
+        beside.push_back(node.stream != 0);
       }
     }
     ++position;
   }
-  for (const graph::ValueId output : graph_.outputs()) touch(output, position);
+  for (const graph::ValueId output : graph_.outputs()) touch(output, position, 0);
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    if (!beside[i]) continue;
+    intervals[i].first = 0;
+    intervals[i].last = position;
+  }
   plan_ = plan_memory(intervals);
 }
 
@@ -187,6 +228,7 @@ std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, c
     list_index[static_cast<size_t>(graph_.lists()[i])] = static_cast<int32_t>(i);
   }
   std::vector<BoundGraph::Node> nodes;
+  std::vector<std::string_view> events;
   for (const graph::NodeId id : graph_.order()) {
     const graph::Node& node = graph_.node(id);
     if (node.op->traits().view) continue;
@@ -195,6 +237,12 @@ std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, c
       continue;
     BoundGraph::Node bound;
     bound.op = node.op;
+    bound.lane = node.stream;
+    if (node.op->traits().control) {
+      bind_control(node, bound, events);
+      nodes.push_back(std::move(bound));
+      continue;
+    }
     bound.kernel = node.op->kernel(device_);
     std::vector<ops::HostList> lists;
     call_of(node, symbols, tensors, bound.inputs, lists, bound.attributes);
@@ -209,9 +257,12 @@ std::unique_ptr<BoundGraph> Executable::bind(std::span<const int64_t> symbols, c
     }
     nodes.push_back(std::move(bound));
   }
+  const bool side_streams =
+      std::any_of(nodes.begin(), nodes.end(), [](const BoundGraph::Node& node) { return node.lane != 0; });
   std::vector<Tensor> outputs;
   for (const graph::ValueId output : graph_.outputs()) outputs.push_back(tensors[static_cast<size_t>(output)]);
-  return std::make_unique<BoundGraph>(std::move(nodes), std::move(outputs));
+  return std::make_unique<BoundGraph>(std::move(nodes), std::move(outputs),
+                                      side_streams ? graph_.streams() : std::vector<std::string>(), events.size());
 }
 
 }  // namespace reprise::compile

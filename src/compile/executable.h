@@ -22,7 +22,8 @@ class Executable {
  public:
   /// `device`: the name that kernels are registered under. `max_symbols`: the largest value of each symbol. Throws
   /// kUnsupported listing every operator that the device has no kernel for, or naming one whose result the device lays
-  /// out; kInvalidArgument for symbols outside of the graph's ranges.
+  /// out; kInvalidArgument for symbols outside of the graph's ranges; kFailedPrecondition for streams and core limits
+  /// that were not lowered (PassManager::lowering()).
   Executable(graph::Graph graph, std::string_view device, std::vector<int64_t> max_symbols);
 
   const graph::Graph& graph() const { return graph_; }

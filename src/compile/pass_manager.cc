@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "compile/standard_passes.h"
+#include "graph/stream_order.h"
 #include "graph/verify.h"
 
 namespace reprise::compile {
@@ -14,6 +15,12 @@ PassManager PassManager::standard(const ops::Registry& registry, const PassOptio
   return manager;
 }
 
+PassManager PassManager::lowering(const ops::Registry& registry) {
+  PassManager manager;
+  for (Pass& pass : lowering_passes(registry)) manager.add(std::move(pass));
+  return manager;
+}
+
 std::vector<std::string> PassManager::names() const {
   std::vector<std::string> names;
   for (const Pass& pass : passes_) names.push_back(pass.name);
@@ -21,6 +28,7 @@ std::vector<std::string> PassManager::names() const {
 }
 
 std::vector<PassReport> PassManager::run(graph::Graph& graph) const {
+  graph::check_streams(graph);
   std::vector<PassReport> reports;
   for (const Pass& pass : passes_) {
     PassReport report;

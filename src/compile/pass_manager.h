@@ -30,11 +30,17 @@ class PassManager {
   /// disabled pass that does not exist.
   static PassManager standard(const ops::Registry& registry, const PassOptions& options = {});
 
+  /// Only what every graph needs before it can run: its side streams forked and joined, its core limits set. Graphs
+  /// without them stay as they are.
+  static PassManager lowering(const ops::Registry& registry);
+
   void add(Pass pass) { passes_.push_back(std::move(pass)); }
   /// Names of the passes, in order.
   std::vector<std::string> names() const;
   /// Called with the graph after each pass: for dumps.
   void set_observer(std::function<void(const Pass&, const graph::Graph&)> observer) { observer_ = std::move(observer); }
+  /// Throws kInvalidArgument, in front of the first pass, for streams that race (check_streams() of
+  /// graph/stream_order.h).
   std::vector<PassReport> run(graph::Graph& graph) const;
 
  private:

@@ -1,5 +1,7 @@
 #include "compile/pattern_context.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "compile/tracer.h"
 
@@ -48,6 +50,13 @@ int64_t PatternContext::integer(std::string_view name) const {
 }
 
 DType PatternContext::dtype(std::string_view name) const { return scalar_as<DType>(scalar(name), name, "a dtype"); }
+
+bool uses_scopes(const graph::Graph& side) {
+  return !side.streams().empty() || std::any_of(side.order().begin(), side.order().end(), [&](graph::NodeId id) {
+    const graph::Node& node = side.node(id);
+    return node.op->traits().control || !(node.core_limit == device::CoreLimit{});
+  });
+}
 
 TracedPattern trace_pattern(const ops::Registry& registry, const std::string& name, const PatternFunction& function,
                             PatternContext::Names names, const PatternArguments& arguments) {

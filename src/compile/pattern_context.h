@@ -78,6 +78,10 @@ struct TracedPattern {
   std::vector<graph::ValueId> lists;
 };
 
+/// Whether a side has streams, events or core limits, which stay outside of patterns: a match is on one stream, and
+/// what replaces it runs there.
+bool uses_scopes(const graph::Graph& side);
+
 /// The arguments that a side is traced with.
 struct PatternArguments {
   std::span<const graph::SymDim> symbols;

@@ -82,6 +82,7 @@ bool is_connected(const graph::Graph& pattern) {
 void check_pattern(const ReplacementRule& rule, const TracedPattern& pattern) {
   const graph::Graph& graph = pattern.graph;
   if (graph.order().empty()) fail(rule, "the pattern has no operators");
+  if (uses_scopes(graph)) fail(rule, "the pattern uses streams, events or core limits");
   if (!graph.parameters().empty()) fail(rule, "the pattern uses a tensor that is none of its arguments");
   for (size_t i = 0; i < rule.tensors.size(); ++i) {
     if (graph.users(pattern.tensors[i]).empty()) {

@@ -26,8 +26,10 @@ bool touches(const graph::Graph& graph, const graph::Node& node, graph::ValueId 
   return std::any_of(node.inputs.begin(), node.inputs.end(), has_root);
 }
 
-/// Why two nodes cannot change places, memory alone considered.
+/// Why two nodes cannot change places, memory and streams alone considered.
 std::string memory_hazard(const graph::Graph& graph, const graph::Node& a, const graph::Node& b) {
+  std::string control = graph::control_hazard(a, b);
+  if (!control.empty()) return control;
   for (const auto& [writer, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     for (const graph::ValueId root : graph::written_roots(graph, *writer)) {
       if (!touches(graph, *other, root)) continue;
@@ -111,7 +113,8 @@ std::string Rewriter::examine(const Entry& entry, Plan& plan) const {
   } catch (const Error& error) {
     return fmt::format("the pattern cannot have these shapes: {}", error.what());
   }
-  std::string reason = check_outside_uses(entry, plan.binding);
+  std::string reason = check_scopes(entry, plan.binding);
+  if (reason.empty()) reason = check_outside_uses(entry, plan.binding);
   if (reason.empty()) reason = find_place(entry, plan);
   if (!reason.empty()) return reason;
   if (rule.check) {
@@ -124,6 +127,7 @@ std::string Rewriter::examine(const Entry& entry, Plan& plan) const {
   } catch (const Error& error) {
     return fmt::format("the replacement cannot be made: {}", error.what());
   }
+  if (uses_scopes(plan.replacement.graph)) return "the replacement uses streams, events or core limits";
   reason = check_outputs(entry, plan);
   return reason.empty() ? check_effects(entry, plan) : reason;
 }
@@ -168,6 +172,21 @@ std::string Rewriter::compare(const TracedPattern& again, const Entry& entry, co
       return "the pattern is wired otherwise for these shapes";
     }
     for (size_t k = 0; k < expected.outputs.size(); ++k) bound[expected.outputs[k]] = found.outputs[k];
+  }
+  return "";
+}
+
+std::string Rewriter::check_scopes(const Entry& entry, const Binding& binding) const {
+  const graph::Node& first = graph_.node(binding.nodes[entry.pattern.graph.order()[0]]);
+  for (const graph::NodeId id : entry.pattern.graph.order()) {
+    const graph::Node& node = graph_.node(binding.nodes[id]);
+    if (node.stream != first.stream) {
+      return fmt::format("{} is on {}, {} on {}", graph::describe(first), graph::stream_text(graph_, first.stream),
+                         graph::describe(node), graph::stream_text(graph_, node.stream));
+    }
+    if (!(node.core_limit == first.core_limit)) {
+      return fmt::format("{} and {} have different core limits", graph::describe(first), graph::describe(node));
+    }
   }
   return "";
 }
@@ -280,7 +299,7 @@ void Rewriter::check_end(size_t limit) const {
 
 std::string Rewriter::apply(const Entry& entry, const Plan& plan, graph::NodeId root) {
   std::vector<graph::NodeId> nodes;
-  const std::vector<graph::ValueId> new_values = insert(entry, plan, graph_.node(root).source, nodes);
+  const std::vector<graph::ValueId> new_values = insert(entry, plan, root, nodes);
   const std::vector<graph::ValueId>& outputs = entry.pattern.graph.outputs();
   std::string hazard;
   for (size_t i = 0; i < outputs.size() && hazard.empty(); ++i) {
@@ -295,10 +314,9 @@ std::string Rewriter::apply(const Entry& entry, const Plan& plan, graph::NodeId 
   return "";
 }
 
-// `source` is a copy: the node that it comes from moves when others are added.
-// NOLINTNEXTLINE(performance-unnecessary-value-param)
-std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, std::string source,
+std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& plan, graph::NodeId root,
                                              std::vector<graph::NodeId>& nodes) {
+  const graph::Node pattern = graph_.node(root);  // a copy: it moves when others are added
   const graph::Graph& made = plan.replacement.graph;
   std::vector<graph::ValueId> values(made.value_limit(), graph::kAbsent);
   for (size_t i = 0; i < plan.replacement.tensors.size(); ++i) {
@@ -316,7 +334,12 @@ std::vector<graph::ValueId> Rewriter::insert(const Entry& entry, const Plan& pla
   }
   for (const graph::NodeId id : made.order()) {
     const graph::Node& node = made.node(id);
-    graph::NodeArguments arguments{.inputs = {}, .lists = {}, .attributes = node.attributes, .source = source};
+    graph::NodeArguments arguments{.inputs = {},
+                                   .lists = {},
+                                   .attributes = node.attributes,
+                                   .source = pattern.source,
+                                   .stream = pattern.stream,
+                                   .core_limit = pattern.core_limit};
     const auto mapped = [&](graph::ValueId value) { return value == graph::kAbsent ? value : values[value]; };
     for (const graph::ValueId input : node.inputs) arguments.inputs.push_back(mapped(input));
     for (const graph::ValueId list : node.lists) arguments.lists.push_back(mapped(list));

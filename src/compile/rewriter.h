@@ -31,6 +31,7 @@ class Rewriter {
   bool try_rule(const Entry& entry, graph::NodeId root);
   /// Why the match must be left alone; "" with the rest of `plan` filled in.
   std::string examine(const Entry& entry, Plan& plan) const;
+  std::string check_scopes(const Entry& entry, const Binding& binding) const;
   std::string check_outside_uses(const Entry& entry, const Binding& binding) const;
   std::string find_place(const Entry& entry, Plan& plan) const;
   std::string check_effects(const Entry& entry, const Plan& plan) const;
@@ -39,7 +40,7 @@ class Rewriter {
   std::string compare(const TracedPattern& again, const Entry& entry, const Binding& binding) const;
   /// Puts the replacement in; the reason where memory effects forbid it, with the graph as it was.
   std::string apply(const Entry& entry, const Plan& plan, graph::NodeId root);
-  std::vector<graph::ValueId> insert(const Entry& entry, const Plan& plan, std::string source,
+  std::vector<graph::ValueId> insert(const Entry& entry, const Plan& plan, graph::NodeId root,
                                      std::vector<graph::NodeId>& nodes);
   /// Throws when more was replaced than any rules that end could.
   void check_end(size_t limit) const;

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "compile/passes/eliminate_dead_code.h"
+#include "compile/passes/event_closure.h"
 #include "compile/passes/fusions.h"
 #include "compile/passes/in_place.h"
+#include "compile/passes/lower_core_limits.h"
 #include "compile/passes/merge_linears.h"
 #include "compile/passes/remove_cat_ops.h"
 #include "compile/passes/remove_noop_ops.h"
@@ -72,7 +74,19 @@ void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOp
   pipeline.add(enabled, "swiglu_quantize", fuse_swiglu_quantize(registry));
 }
 
+Pass event_closure_pass(const ops::Registry& registry) {
+  return {"event_closure", [&registry](graph::Graph& graph) { return event_closure(graph, registry); }};
+}
+
+Pass lower_core_limits_pass(const ops::Registry& registry) {
+  return {"lower_core_limits", [&registry](graph::Graph& graph) { return lower_core_limits(graph, registry); }};
+}
+
 }  // namespace
+
+std::vector<Pass> lowering_passes(const ops::Registry& registry) {
+  return {event_closure_pass(registry), lower_core_limits_pass(registry)};
+}
 
 std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptions& options) {
   Pipeline pipeline(options);
@@ -82,8 +96,7 @@ std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptio
                   return function(graph, registry, device);
                 }};
   };
-  // npugraph_ex's order. Streams have no passes yet: event closure belongs behind remove_cat_ops, because what runs in
-  // place has to be protected by the events; lowering of core limits belongs to the end.
+  // npugraph_ex's order. What runs in place is protected by the events, so these are complete before it.
   for (const Pass& pass : options.pre_passes) pipeline.add(true, pass);
   pipeline.add(options.remove_noop_ops, {"remove_noop_ops", remove_noop_ops});
   pipeline.add(options.input_inplace_pass, bind(recover_view_in_place, "recover_view_in_place"));
@@ -94,10 +107,12 @@ std::vector<Pass> standard_passes(const ops::Registry& registry, const PassOptio
   add_fusions(pipeline, registry, options);
   for (const Pass& pass : options.post_passes) pipeline.add(true, pass);
   pipeline.add(options.remove_cat_ops, {"remove_cat_ops", remove_cat_ops});
+  pipeline.add(true, event_closure_pass(registry));
   // What the passes before made useless goes before memory is looked at.
   pipeline.add(true, {"eliminate_dead_code", eliminate_dead_code});
   pipeline.add(options.inplace_pass, bind(in_place, "in_place"));
   pipeline.add(options.input_inplace_pass, bind(input_in_place, "input_in_place"));
+  pipeline.add(true, lower_core_limits_pass(registry));
   return pipeline.finish();
 }
 

@@ -1,6 +1,7 @@
 #include "compile/tracer.h"
 
 #include "base/error.h"
+#include "graph/stream_order.h"
 
 namespace reprise::compile {
 namespace {
@@ -10,11 +11,6 @@ namespace {
 std::pair<const void*, size_t> identity(const Tensor& tensor) {
   if (tensor.data() != nullptr) return {tensor.data(), 0};
   return {tensor.storage().get(), tensor.offset_bytes()};
-}
-
-std::string source_of(const std::source_location& where) {
-  const std::string_view path = where.file_name();
-  return fmt::format("{}:{}", path.substr(path.find_last_of('/') + 1), where.line());
 }
 
 [[noreturn]] void break_graph(const ops::OpDef& op, const std::string& source, std::string_view why,
@@ -62,7 +58,7 @@ void Tracer::dispatch(std::string_view op_name, std::span<const Tensor> inputs, 
                       std::span<const ops::Attribute> attributes, std::span<Tensor> outputs,
                       std::source_location where) {
   const ops::OpDef& op = registry_.get(op_name);
-  const std::string source = source_of(where);
+  const std::string source = ops::source_text(where);
   if (op.traits().random) {
     break_graph(op, source, "it draws random numbers, which every replay would repeat",
                 "draw them outside of the method");
@@ -76,6 +72,8 @@ void Tracer::dispatch(std::string_view op_name, std::span<const Tensor> inputs, 
   }
   graph::NodeArguments arguments;
   arguments.source = source;
+  arguments.stream = scopes_.stream();
+  arguments.core_limit = scopes_.core_limit();
   arguments.attributes.assign(attributes.begin(), attributes.end());
   for (const Tensor& input : inputs) arguments.inputs.push_back(value_of(input, op, source));
   for (const ops::HostList& list : lists) {
@@ -91,7 +89,33 @@ void Tracer::dispatch(std::string_view op_name, std::span<const Tensor> inputs, 
   }
 }
 
+void Tracer::scope(const ops::ScopeChange& change, std::source_location where) {
+  if (const auto* enter = std::get_if<ops::EnterStream>(&change)) {
+    ops::ScopeStack::check_name(enter->name, "stream");
+    scopes_.enter_stream(enter->scope, graph_.add_stream(enter->name), where);
+  } else if (const auto* limit = std::get_if<ops::EnterCoreLimit>(&change)) {
+    // Which device will run the graph is not known yet.
+    scopes_.enter_core_limit(limit->scope, limit->limit, 0, where);
+  } else if (const auto* exit = std::get_if<ops::ExitScope>(&change)) {
+    scopes_.exit(*exit);
+  } else if (const auto* record = std::get_if<ops::RecordEvent>(&change)) {
+    add_event(graph::kRecordEvent, record->name, where);
+  } else if (const auto* wait = std::get_if<ops::WaitEvent>(&change)) {
+    add_event(graph::kWaitEvent, wait->name, where);
+  }
+}
+
+void Tracer::add_event(std::string_view op, std::string_view event, std::source_location where) {
+  ops::ScopeStack::check_name(event, "event");
+  graph::NodeArguments arguments;
+  arguments.attributes = std::vector<ops::Attribute>{std::string(event)};
+  arguments.source = ops::source_text(where);
+  arguments.stream = scopes_.stream();
+  graph_.add_node(registry_.get(op), std::move(arguments));
+}
+
 graph::Graph Tracer::finish(std::span<const Tensor> outputs) {
+  scopes_.finish();
   std::vector<graph::ValueId> values;
   for (const Tensor& output : outputs) {
     if (!output.is_traced()) {
@@ -101,6 +125,7 @@ graph::Graph Tracer::finish(std::span<const Tensor> outputs) {
   }
   graph_.set_outputs(std::move(values));
   labels_.clear();
+  graph::check_streams(graph_);
   return std::move(graph_);
 }
 

@@ -11,6 +11,7 @@
 #include "graph/graph.h"
 #include "ops/dispatcher.h"
 #include "ops/registry.h"
+#include "ops/scope_stack.h"
 
 namespace reprise::compile {
 
@@ -34,15 +35,20 @@ class Tracer final : public ops::Dispatcher {
   void dispatch(std::string_view op, std::span<const Tensor> inputs, std::span<const ops::HostList> lists,
                 std::span<const ops::Attribute> attributes, std::span<Tensor> outputs,
                 std::source_location where) override;
+  /// Operators become nodes of the open scopes' stream and core limit, events become nodes.
+  void scope(const ops::ScopeChange& change, std::source_location where) override;
 
-  /// The graph, with what the method returned as outputs. The tracer is empty afterwards.
+  /// The graph, with what the method returned as outputs. The tracer is empty afterwards. Throws kGraphBreak for scopes
+  /// that were not closed in order, kInvalidArgument for streams that race (check_streams() of graph/stream_order.h).
   graph::Graph finish(std::span<const Tensor> outputs);
 
  private:
+  void add_event(std::string_view op, std::string_view event, std::source_location where);
   graph::ValueId value_of(const Tensor& tensor, const ops::OpDef& op, const std::string& source);
 
   const ops::Registry& registry_;
   graph::Graph graph_;
+  ops::ScopeStack scopes_;
   std::map<std::pair<const void*, size_t>, std::string> labels_;
   int64_t unnamed_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "graph/infer.h"
+#include "graph/stream_order.h"
 
 namespace reprise::graph {
 namespace {
@@ -22,6 +23,8 @@ bool uses_result_of(const Node& user, const Node& producer) {
 
 /// Why two nodes, `first` running before `second`, cannot change places.
 std::string order_hazard(const Graph& graph, const Node& first, const Node& second) {
+  std::string control = control_hazard(first, second);
+  if (!control.empty()) return control;
   if (uses_result_of(second, first)) {
     return fmt::format("{} uses a result of {}", second.op->name(), first.op->name());
   }
@@ -99,6 +102,15 @@ bool writes(const Graph& graph, const Node& node, ValueId root) {
   return false;
 }
 
+std::string control_hazard(const Node& a, const Node& b) {
+  for (const auto& [node, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    // An event's mark is where its stream stands, and a wait means the last record that was made by any stream.
+    if (!node->op->traits().control || (node->stream != other->stream && !other->op->traits().control)) continue;
+    return fmt::format("{} on its stream stands between", describe(*node));
+  }
+  return "";
+}
+
 std::string move_hazard(const Graph& graph, NodeId node, NodeId next) {
   const size_t from = graph.position(node);
   const size_t to = graph.position(next);
@@ -132,7 +144,8 @@ std::string replace_hazard(const Graph& graph, ValueId old_value, ValueId new_va
     if (!old_is_own) return fmt::format("{} overwrites %{} in between", describe(node), from.name);
     old_written = true;
   }
-  if (!old_written) return "";
+  std::string stream_hazard = cross_stream_replace_hazard(graph, old_value, new_value);
+  if (!stream_hazard.empty() || !old_written) return stream_hazard;
   // The writes would now hit the new value's memory: nobody else may look at it.
   const bool new_is_used = std::any_of(graph.outputs().begin(), graph.outputs().end(),
                                        [&](ValueId id) { return graph.value(id).root == to.root; }) ||

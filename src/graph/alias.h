@@ -27,6 +27,9 @@ ValueId alias_root(const Graph& graph, ValueId value);
 std::vector<ValueId> written_roots(const Graph& graph, const Node& node);
 bool writes(const Graph& graph, const Node& node, ValueId root);
 
+/// Why two nodes cannot change places for what one of them does to a stream: it records or waits for an event there, or
+/// sets a limit. "" if neither does.
+std::string control_hazard(const Node& a, const Node& b);
 /// Why a node cannot run in front of `next` without changing what either computes: an argument that is made later, a
 /// user that would come first, or memory that one of the nodes in between writes and the other touches. "" if it can.
 std::string move_hazard(const Graph& graph, NodeId node, NodeId next);

@@ -31,10 +31,14 @@ std::string source_of(const Graph& graph, ValueId id) {
   return value.kind == ValueKind::kNodeOutput ? fmt::format("n{}", value.producer) : fmt::format("v{}", id);
 }
 
-std::string node_label(const Node& node) {
+std::string node_label(const Graph& graph, const Node& node) {
   std::string text = node.op->name();
   for (size_t i = 0; i < node.attributes.size(); ++i) {
     text += fmt::format("\n{} = {}", node.op->schema().attributes[i].name, to_text(node.attributes[i]));
+  }
+  if (node.stream != 0) text += "\non " + stream_text(graph, node.stream);
+  if (!(node.core_limit == device::CoreLimit{})) {
+    text += fmt::format("\nlimit({}, {})", node.core_limit.matrix_cores, node.core_limit.vector_cores);
   }
   if (!node.source.empty()) text += "\n" + node.source;
   return text;
@@ -76,7 +80,7 @@ std::string to_dot(const Graph& graph) {
   }
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    text += fmt::format("  n{} [label={}{}];\n", id, label(node_label(node)),
+    text += fmt::format("  n{} [label={}{}];\n", id, label(node_label(graph, node)),
                         node.op->traits().view ? ", style=dashed" : "");
     draw_edges(graph, id, text);
   }

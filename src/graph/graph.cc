@@ -50,6 +50,14 @@ Symbol Graph::add_symbol(std::string_view name, int64_t min, int64_t max) {
   return static_cast<Symbol>(symbols_.size() - 1);
 }
 
+int32_t Graph::add_stream(std::string_view name) {
+  if (!is_name(name)) throw Error(ErrorCode::kInvalidArgument, "'{}' cannot be the name of a stream", name);
+  const auto known = std::find(streams_.begin(), streams_.end(), name);
+  if (known != streams_.end()) return static_cast<int32_t>(known - streams_.begin()) + 1;
+  streams_.emplace_back(name);
+  return static_cast<int32_t>(streams_.size());
+}
+
 ValueId Graph::add_input(std::string_view name, const TensorMeta& meta) {
   Value value;
   value.kind = ValueKind::kInput;
@@ -149,6 +157,8 @@ NodeId Graph::make_node(size_t position, const ops::OpDef& op, NodeArguments arg
   node.lists = std::move(arguments.lists);
   node.attributes = std::move(arguments.attributes);
   node.source = clean_source(arguments.source);
+  node.stream = arguments.stream;
+  node.core_limit = arguments.core_limit;
   const std::vector<TensorMeta> metas = infer_outputs(*this, node);
 
   const NodeId id = static_cast<NodeId>(nodes_.size());
@@ -352,6 +362,16 @@ void Graph::update_roots() {
 void Graph::drop_name(ValueId value) {
   const auto place = names_.find(values_[value].name);
   if (place != names_.end() && place->second == value) names_.erase(place);
+}
+
+NodeArguments arguments_of(const Node& node) {
+  return {node.inputs, node.lists, node.attributes, node.source, node.stream, node.core_limit};
+}
+
+std::string stream_text(const Graph& graph, int32_t stream) {
+  if (stream == 0) return "the method's own stream";
+  const size_t index = static_cast<size_t>(stream) - 1;
+  return index < graph.streams().size() ? fmt::format("stream '{}'", graph.streams()[index]) : "an unknown stream";
 }
 
 std::vector<int32_t> number_nodes(const Graph& graph) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/stream.h"
 #include "ops/op_def.h"
 
 namespace reprise::graph {
@@ -56,7 +57,9 @@ struct Node {
   std::vector<ValueId> lists;              ///< in schema order
   std::vector<ops::Attribute> attributes;  ///< in schema order, all of them
   std::vector<ValueId> outputs;
-  std::string source;  ///< "file.cc:42": the line of model code that made it; may be empty
+  std::string source;            ///< "file.cc:42": the line of model code that made it; may be empty
+  int32_t stream = 0;            ///< where it runs: 0 is the method's own stream, n is Graph::streams()[n - 1]
+  device::CoreLimit core_limit;  ///< zeros: none of its own
 };
 
 /// The arguments of a node to be made.
@@ -65,12 +68,15 @@ struct NodeArguments {
   std::vector<ValueId> lists;
   std::vector<ops::Attribute> attributes;
   std::string source;
+  int32_t stream = 0;
+  device::CoreLimit core_limit = {};
 };
 
 /// The operators of one model method: values, and nodes in the order in which they run. Nodes that mutate an argument
-/// act at their place in that order. Copies share the parameters' memory and the operator definitions, which the
-/// registry must keep alive. References to nodes and values hold until the next node or value is added. Not safe for
-/// use by several threads while one changes it.
+/// act at their place in that order. With side streams it is the order in which they are launched; what runs behind
+/// what follows from the streams and events: see stream_order.h. Copies share the parameters' memory and the operator
+/// definitions, which the registry must keep alive. References to nodes and values hold until the next node or value is
+/// added. Not safe for use by several threads while one changes it.
 class Graph {
  public:
   /// `name`: letters, digits, '_' and '.'; throws kInvalidArgument for others.
@@ -84,6 +90,9 @@ class Graph {
 
   /// The next symbol: the first is s0 (by convention "tokens"), the second s1 ("sequences").
   Symbol add_symbol(std::string_view name, int64_t min, int64_t max);
+  /// The number of the side stream with this name, which is added if it is new. Throws kInvalidArgument for other
+  /// characters than a name may hold.
+  int32_t add_stream(std::string_view name);
   /// In the order of inputs(). Names that are taken get a suffix, other characters than a name may hold become '_'.
   ValueId add_input(std::string_view name, const TensorMeta& meta);
   /// In the order of lists().
@@ -132,6 +141,8 @@ class Graph {
   void infer_again(NodeId node);
 
   const std::vector<SymDim>& symbols() const { return symbols_; }
+  /// Names of the side streams.
+  const std::vector<std::string>& streams() const { return streams_; }
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& parameters() const { return parameters_; }
   const std::vector<ValueId>& lists() const { return lists_; }
@@ -171,6 +182,7 @@ class Graph {
 
   std::string name_;
   std::vector<SymDim> symbols_;
+  std::vector<std::string> streams_;
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<NodeId> order_;
@@ -184,6 +196,10 @@ class Graph {
   std::map<std::string, int64_t, std::less<>> name_counts_;
 };
 
+/// The arguments that a node was made with.
+NodeArguments arguments_of(const Node& node);
+/// "the method's own stream", or "stream 'side'".
+std::string stream_text(const Graph& graph, int32_t stream);
 /// For each node id its place in order(); -1 for erased ones.
 std::vector<int32_t> number_nodes(const Graph& graph);
 /// For each value id the nodes that take it, in order, once each.

@@ -86,6 +86,9 @@ uint64_t structural_hash(const Graph& graph) {
     numbers[id] = next++;
     hasher.add(graph.value(id).length);
   }
+  // Streams are numbered likewise; graphs without any have the hash that they had before there were streams.
+  std::vector<uint64_t> stream_numbers(graph.streams().size() + 1, 0);
+  uint64_t next_stream = 1;
   hasher.add(static_cast<uint64_t>(graph.order().size()));
   for (const NodeId node_id : graph.order()) {
     const Node& node = graph.node(node_id);
@@ -93,6 +96,17 @@ uint64_t structural_hash(const Graph& graph) {
     for (const ValueId id : node.inputs) hasher.add(number(id));
     for (const ValueId id : node.lists) hasher.add(number(id));
     for (const ops::Attribute& attribute : node.attributes) hasher.add(attribute);
+    if (node.stream != 0) {
+      uint64_t& number_of_stream = stream_numbers[static_cast<size_t>(node.stream)];
+      if (number_of_stream == 0) number_of_stream = next_stream++;
+      hasher.add(std::string_view("on"));
+      hasher.add(number_of_stream);
+    }
+    if (!(node.core_limit == device::CoreLimit{})) {
+      hasher.add(std::string_view("limit"));
+      hasher.add(static_cast<uint64_t>(node.core_limit.matrix_cores));
+      hasher.add(static_cast<uint64_t>(node.core_limit.vector_cores));
+    }
     for (const ValueId id : node.outputs) {
       numbers[id] = next++;
       hasher.add(graph.value(id).meta);

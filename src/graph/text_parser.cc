@@ -10,6 +10,7 @@
 namespace reprise::graph {
 namespace {
 
+constexpr int64_t kMaxCores = 1 << 20;
 constexpr size_t kMaxTextBytes = size_t{64} << 20;
 
 /// One statement a line; what is named must have been declared above.
@@ -64,6 +65,11 @@ class Parser {
       const Dim length = reader_.dim();
       reader_.expect("]");
       checked(place, [&] { graph.add_host_list(name, length); });
+    } else if (take_statement("stream")) {
+      const size_t place = reader_.place();
+      const std::string_view name = reader_.word("the stream's name");
+      if (find_stream(graph, name)) reader_.fail_at(place, fmt::format("there is a stream '{}' already", name));
+      checked(place, [&] { graph.add_stream(name); });
     } else {
       node(graph);
       return;
@@ -122,6 +128,7 @@ class Parser {
     read_attributes(*op, arguments);
     std::vector<size_t> meta_places;
     const std::vector<TensorMeta> written = read_metas(results.size(), meta_places);
+    read_scopes(graph, arguments);
     arguments.source = std::string(reader_.end_of_line());
     NodeId id = kNoNode;
     checked(start, [&] { id = graph.add_node(*op, std::move(arguments), results); });
@@ -190,6 +197,28 @@ class Parser {
       metas.push_back(reader_.meta());
     }
     return metas;
+  }
+
+  void read_scopes(const Graph& graph, NodeArguments& arguments) {
+    if (reader_.take_word("on")) {
+      const size_t place = reader_.place();
+      const std::string_view name = reader_.word("a stream");
+      const std::optional<int32_t> stream = find_stream(graph, name);
+      if (!stream) reader_.fail_at(place, fmt::format("stream '{}' is not declared above", name));
+      arguments.stream = *stream;
+    }
+    if (!reader_.take_word("limit")) return;
+    reader_.expect("(");
+    arguments.core_limit.matrix_cores = static_cast<int>(reader_.integer(1, kMaxCores));
+    reader_.expect(",");
+    arguments.core_limit.vector_cores = static_cast<int>(reader_.integer(0, kMaxCores));
+    reader_.expect(")");
+  }
+
+  static std::optional<int32_t> find_stream(const Graph& graph, std::string_view name) {
+    const auto known = std::find(graph.streams().begin(), graph.streams().end(), name);
+    if (known == graph.streams().end()) return std::nullopt;
+    return static_cast<int32_t>(known - graph.streams().begin()) + 1;
   }
 
   void returned(Graph& graph) {

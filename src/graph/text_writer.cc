@@ -59,6 +59,10 @@ std::string to_text(const Graph& graph, NodeId id) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     text += (i == 0 ? " : " : ", ") + graph.value(node.outputs[i]).meta.to_string();
   }
+  if (node.stream != 0) text += " on " + graph.streams()[static_cast<size_t>(node.stream) - 1];
+  if (!(node.core_limit == device::CoreLimit{})) {
+    text += fmt::format(" limit({}, {})", node.core_limit.matrix_cores, node.core_limit.vector_cores);
+  }
   return text;
 }
 
@@ -78,6 +82,7 @@ std::string to_text(const Graph& graph) {
   for (const ValueId id : graph.lists()) {
     text += fmt::format("  list %{} : int[{}]\n", graph.value(id).name, graph.value(id).length.to_string());
   }
+  for (const std::string& stream : graph.streams()) text += fmt::format("  stream {}\n", stream);
   for (const NodeId id : graph.order()) {
     text += "  " + to_text(graph, id);
     const std::string& source = graph.node(id).source;

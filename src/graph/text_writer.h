@@ -19,7 +19,9 @@ namespace reprise::graph {
 ///     return %x
 ///   }
 ///
-/// One line for each value of the outside and each node; arguments in schema order, an absent one is `none`.
+/// One line for each value of the outside and each node; arguments in schema order, an absent one is `none`. Side
+/// streams are declared (`stream side`) behind the lists; a node on one ends in ` on side`, one with a core limit in
+/// ` limit(MATRIX, VECTOR)`.
 std::string to_text(const Graph& graph);
 /// One node's line, without indentation and source line.
 std::string to_text(const Graph& graph, NodeId node);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "graph/alias.h"
 #include "graph/infer.h"
+#include "graph/stream_order.h"
 
 namespace reprise::graph {
 namespace {
@@ -25,6 +26,8 @@ class Checker {
     check_order();
     for (const NodeId id : graph_.order()) check_node(id);
     check_outputs();
+    // What races is only asked of a graph that is sound otherwise.
+    if (faults_.empty()) faults_ = stream_faults(graph_);
     return std::move(faults_);
   }
 
@@ -119,6 +122,7 @@ class Checker {
     if (!usable) return;
     check_metas(node);
     check_memory(node);
+    check_scopes(node);
   }
 
   bool check_output(NodeId id, size_t index) {
@@ -136,6 +140,16 @@ class Checker {
     if (defined_[output]) report("%{} is made twice", value.name);
     defined_[output] = true;
     return true;
+  }
+
+  void check_scopes(const Node& node) {
+    if (node.stream < 0 || static_cast<size_t>(node.stream) > graph_.streams().size()) {
+      report("{} is on stream {}, the graph has {} side streams", describe(node), node.stream, graph_.streams().size());
+    }
+    const device::CoreLimit& limit = node.core_limit;
+    if (limit.matrix_cores < 0 || limit.vector_cores < 0) {
+      report("{} has a limit of ({}, {}) cores", describe(node), limit.matrix_cores, limit.vector_cores);
+    }
   }
 
   void check_metas(const Node& node) {

@@ -13,6 +13,7 @@
 #include "ops/registry.h"
 #include "ops/rope.h"
 #include "ops/scatter.h"
+#include "ops/scopes.h"
 #include "ops/split_qkv.h"
 #include "ops/swiglu.h"
 #include "ops/views.h"
@@ -33,6 +34,7 @@ Registry make_catalogue() {
   register_convolution(registry);
   register_measure(registry);
   register_scatter(registry);
+  register_scopes(registry);
   register_batch_matmul(registry);
   register_quantize(registry);
   register_fused_norm(registry);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ops/op_def.h"
+#include "ops/scope.h"
 
 namespace reprise::ops {
 
@@ -17,6 +18,8 @@ class Dispatcher {
   virtual void dispatch(std::string_view op, std::span<const Tensor> inputs, std::span<const HostList> lists,
                         std::span<const Attribute> attributes, std::span<Tensor> outputs,
                         std::source_location where) = 0;
+  /// Streams, events and core limits of model code: scopes.h has the calls. Throws kUnsupported unless overridden.
+  virtual void scope(const ScopeChange& change, std::source_location where);
 };
 
 }  // namespace reprise::ops

@@ -31,7 +31,7 @@ void EagerDispatcher::dispatch(std::string_view op, std::span<const Tensor> inpu
                 .lists = lists,
                 .attributes = attributes,
                 .outputs = outputs,
-                .stream = &stream_};
+                .stream = lane().stream};
     run(entry, call);
   } catch (Error& error) {
     error.add_context(fmt::format("{}:{}", where.file_name(), where.line()));
@@ -90,10 +90,98 @@ void EagerDispatcher::prepare_tiling(const OpKernel& kernel, OpCall& call) {
 void EagerDispatcher::prepare_workspace(const OpKernel& kernel, OpCall& call) {
   const size_t bytes = kernel.max_workspace(call);
   if (bytes == 0) return;
-  if (!workspace_.defined() || workspace_.meta().contiguous_bytes() < bytes) {
-    workspace_ = Tensor(TensorMeta(DType::kU8, Shape{static_cast<int64_t>(bytes)}), device_.allocate(bytes));
+  Tensor& workspace = lane().workspace;
+  if (!workspace.defined() || workspace.meta().contiguous_bytes() < bytes) {
+    workspace = Tensor(TensorMeta(DType::kU8, Shape{static_cast<int64_t>(bytes)}), device_.allocate(bytes));
   }
-  call.workspace = workspace_;
+  call.workspace = workspace;
+}
+
+void EagerDispatcher::scope(const ScopeChange& change, std::source_location where) {
+  if (scopes_.empty()) outer_limit_ = stream_.core_limit();
+  try {
+    change_scope(change, where);
+  } catch (...) {
+    apply_core_limit();
+    throw;
+  }
+  apply_core_limit();
+}
+
+void EagerDispatcher::change_scope(const ScopeChange& change, std::source_location where) {
+  if (const auto* enter = std::get_if<EnterStream>(&change)) {
+    const int32_t number = side_stream(enter->name);
+    scopes_.enter_stream(enter->scope, number, where);
+    fork(lane());
+  } else if (const auto* limit = std::get_if<EnterCoreLimit>(&change)) {
+    scopes_.enter_core_limit(limit->scope, limit->limit, device_.capabilities().cores, where);
+  } else if (const auto* exit = std::get_if<ExitScope>(&change)) {
+    scopes_.exit(*exit);
+  } else if (const auto* record = std::get_if<RecordEvent>(&change)) {
+    NamedEvent& named = event(record->name);
+    lane().stream->record(*named.event);
+    named.recorded = true;
+  } else if (const auto* wait = std::get_if<WaitEvent>(&change)) {
+    NamedEvent& named = event(wait->name);
+    if (!named.recorded) {
+      throw Error(ErrorCode::kInvalidArgument, "{}: wait_event for '{}', which is not recorded before it",
+                  source_text(where), wait->name)
+          .remedy("call record_event first, on the stream that is waited for");
+    }
+    lane().stream->wait(*named.event);
+  }
+}
+
+/// A limit holds on whatever stream is current.
+void EagerDispatcher::apply_core_limit() {
+  const device::CoreLimit inner = scopes_.core_limit();
+  const device::CoreLimit limit = inner == device::CoreLimit{} ? outer_limit_ : inner;
+  if (!(lane().stream->core_limit() == limit)) lane().stream->set_core_limit(limit);
+}
+
+int32_t EagerDispatcher::side_stream(std::string_view name) {
+  const auto known = lane_numbers_.find(name);
+  if (known != lane_numbers_.end()) return known->second;
+  ScopeStack::check_name(name, "stream");
+  Lane made;
+  made.owned = device_.create_stream({stream_.options().priority, std::string(name)});
+  made.stream = made.owned.get();
+  made.fork = device_.create_event();
+  made.join = device_.create_event();
+  lanes_.push_back(std::move(made));
+  const auto number = static_cast<int32_t>(lanes_.size() - 1);
+  lane_numbers_.emplace(name, number);
+  return number;
+}
+
+void EagerDispatcher::fork(Lane& lane) {
+  stream_.record(*lane.fork);
+  lane.stream->wait(*lane.fork);
+  lane.open = true;
+}
+
+EagerDispatcher::NamedEvent& EagerDispatcher::event(std::string_view name) {
+  const auto known = events_.find(name);
+  if (known != events_.end()) return known->second;
+  ScopeStack::check_name(name, "event");
+  return events_.emplace(std::string(name), NamedEvent{device_.create_event(), false}).first->second;
+}
+
+void EagerDispatcher::finish_method() {
+  for (Lane& side : lanes_) {
+    if (!side.open) continue;
+    side.stream->record(*side.join);
+    stream_.wait(*side.join);
+    side.open = false;
+  }
+  for (auto& [_, named] : events_) named.recorded = false;
+  if (scopes_.empty()) return scopes_.finish();
+  try {
+    scopes_.finish();
+  } catch (...) {
+    apply_core_limit();
+    throw;
+  }
 }
 
 }  // namespace reprise::ops

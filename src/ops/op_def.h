@@ -54,6 +54,7 @@ struct Traits {
   bool rowwise = true;      ///< row i of the results depends on row i of the inputs only (and on weights and caches)
   Rounding rounding = Rounding::kAtStore;
   bool commutative = false;  ///< the first two tensors may change places without changing a bit
+  bool control = false;      ///< no tensors: acts on its stream at its place, which passes keep; needs no kernel
 };
 
 /// How one device runs an operator.

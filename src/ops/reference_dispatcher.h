@@ -13,6 +13,8 @@ class ReferenceDispatcher final : public Dispatcher {
 
   void dispatch(std::string_view op, std::span<const Tensor> inputs, std::span<const HostList> lists,
                 std::span<const Attribute> attributes, std::span<Tensor> outputs, std::source_location where) override;
+  /// Nothing to do: every operator is done before the next one begins.
+  void scope(const ScopeChange& /*change*/, std::source_location /*where*/) override {}
 
  private:
   const Registry& registry_;

@@ -269,6 +269,7 @@ class GraphRunner::Implementation {
     ops::ForwardContext context(eager_);
     eager_inputs_.bind(context, batch.tokens(), batch.sequences(), batch.all_logits);
     eager_logits_ = method_(context);
+    eager_.finish_method();
     return fetch(eager_logits_, batch.all_logits ? batch.tokens() : batch.sequences());
   }
 

@@ -27,7 +27,10 @@ StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, 
 graph::Graph StepProgram::compile_method(DebugDump& dump, std::vector<compile::PassReport>& reports) const {
   graph::Graph graph = trace_method();
   dump.traced(graph);
-  if (!options_.optimise) return graph;
+  if (!options_.optimise) {
+    compile::PassManager::lowering(registry_).run(graph);
+    return graph;
+  }
   compile::PassManager manager = compile::PassManager::standard(registry_, options_.passes);
   if (dump.enabled()) {
     manager.set_observer(

@@ -6,6 +6,7 @@ namespace reprise::compile {
 namespace {
 
 bool has_effect(const graph::Node& node) {
+  if (node.op->traits().control) return true;
   const auto& tensors = node.op->schema().tensors;
   return std::any_of(tensors.begin(), tensors.end(), [](const ops::TensorSpec& spec) { return spec.mutated; });
 }

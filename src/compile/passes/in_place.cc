@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/alias.h"
 #include "graph/infer.h"
+#include "graph/stream_order.h"
 #include "ops/in_place.h"
 
 namespace reprise::compile {
@@ -58,13 +59,15 @@ std::string intermediate_hazard(const Graph& graph, NodeId id) {
     const Node& later = graph.node(graph.order()[i]);
     if (touches(graph, later, x.root)) return fmt::format("{} uses %{} afterwards", graph::describe(later), x.name);
   }
+  std::string hazard = graph::cross_stream_hazard(graph, id, id, x.root);
+  if (!hazard.empty()) return hazard;
   return argument_hazard(graph, node);
 }
 
 /// Puts the variant in the node's place; its first argument takes the place of the result.
 void replace_by_variant(Graph& graph, NodeId id, const ops::OpDef& variant) {
   const Node node = graph.node(id);
-  graph.insert_before(id, variant, {node.inputs, node.lists, node.attributes, node.source});
+  graph.insert_before(id, variant, graph::arguments_of(node));
   graph.replace_uses(node.outputs[0], node.inputs[0]);
   graph.erase_node(id);
 }
@@ -109,7 +112,8 @@ std::string mutation_hazard(const Graph& graph, NodeId id, NodeId copy_id) {
       return fmt::format("{} overwrites %{} in between", graph::describe(between), graph.value(node.outputs[0]).name);
     }
   }
-  return argument_hazard(graph, node);
+  std::string hazard = graph::cross_stream_hazard(graph, id, copy_id, root);
+  return hazard.empty() ? argument_hazard(graph, node) : hazard;
 }
 
 /// Erases a copy unless `y` could not stand for `x` without it.
@@ -119,7 +123,7 @@ std::string replace_hazard_without(Graph& graph, NodeId copy, ValueId y, ValueId
   graph.erase_node(copy);
   std::string hazard = graph::replace_hazard(graph, y, x);
   if (hazard.empty()) return "";
-  graph::NodeArguments arguments{node.inputs, node.lists, node.attributes, node.source};
+  graph::NodeArguments arguments = graph::arguments_of(node);
   if (position == graph.order().size()) {
     graph.add_node(*node.op, std::move(arguments));
   } else {

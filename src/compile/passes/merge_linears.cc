@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "base/error.h"
 #include "graph/alias.h"
@@ -88,9 +89,9 @@ class Merger {
   }
 
  private:
-  /// Layers by input and dtype of the result, those of one storage in the order of their memory.
+  /// Layers by input, dtype of the result, stream and core limit; those of one storage in the order of their memory.
   std::vector<std::vector<Layer>> find_groups() const {
-    std::map<std::pair<graph::ValueId, DType>, std::vector<Layer>> groups;
+    std::map<std::tuple<graph::ValueId, DType, int32_t, int, int>, std::vector<Layer>> groups;
     const std::vector<graph::NodeId>& order = graph_.order();
     for (size_t position = 0; position < order.size(); ++position) {
       const graph::Node& node = graph_.node(order[position]);
@@ -104,7 +105,9 @@ class Merger {
         if (bias.kind != graph::ValueKind::kParameter || !bias.tensor.defined()) continue;
         layer.weights.bias = bias.tensor;
       }
-      groups[{node.inputs[kX], std::get<DType>(node.attributes[0])}].push_back(std::move(layer));
+      groups[{node.inputs[kX], std::get<DType>(node.attributes[0]), node.stream, node.core_limit.matrix_cores,
+              node.core_limit.vector_cores}]
+          .push_back(std::move(layer));
     }
     std::vector<std::vector<Layer>> result;
     for (auto& [key, layers] : groups) {
@@ -179,7 +182,9 @@ class Merger {
         .inputs = {node.inputs[kX], graph_.add_parameter(label, merged.weight), graph::kAbsent},
         .lists = {},
         .attributes = node.attributes,
-        .source = node.source};
+        .source = node.source,
+        .stream = node.stream,
+        .core_limit = node.core_limit};
     if (merged.bias.defined()) arguments.inputs[kBias] = graph_.add_parameter(label + ".bias", merged.bias);
     const graph::NodeId product = graph_.insert_before(earliest.node, *node.op, std::move(arguments));
     inserted_ = {product};
@@ -239,8 +244,13 @@ class Merger {
   }
 
   graph::ValueId insert(graph::NodeId next, const char* op, graph::ValueId x, std::vector<ops::Attribute> attributes) {
-    graph::NodeArguments arguments{
-        .inputs = {x}, .lists = {}, .attributes = std::move(attributes), .source = graph_.node(inserted_[0]).source};
+    const graph::Node& product = graph_.node(inserted_[0]);
+    graph::NodeArguments arguments{.inputs = {x},
+                                   .lists = {},
+                                   .attributes = std::move(attributes),
+                                   .source = product.source,
+                                   .stream = product.stream,
+                                   .core_limit = product.core_limit};
     inserted_.push_back(graph_.insert_before(next, registry_.get(op), std::move(arguments)));
     return graph_.output_of(inserted_.back());
   }
