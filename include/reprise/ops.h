@@ -1,6 +1,7 @@
 #pragma once
 
-// The operators that methods are written in: `ops::rms_norm(context, x, weight, epsilon)`.
+// The operators that methods are written in: `ops::rms_norm(context, x, weight, epsilon)`; streams, events and core
+// limits: `const auto side = ops::stream(context, "side")`.
 #include "ops/attention.h"
 #include "ops/batch_matmul.h"
 #include "ops/convolution.h"
@@ -15,5 +16,6 @@
 #include "ops/quantize.h"
 #include "ops/rope.h"
 #include "ops/scatter.h"
+#include "ops/scopes.h"
 #include "ops/swiglu.h"
 #include "ops/views.h"

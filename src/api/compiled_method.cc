@@ -212,7 +212,9 @@ std::vector<Tensor> CompiledMethod::Implementation::run_eager(std::span<const co
   EagerHost host(*library_->device, *library_->stream);
   compile::MethodContext context(*eager_, host);
   const std::vector<compile::MethodValue> values = compile::eager_values(arguments);
-  return spec_.method(context, values);
+  std::vector<Tensor> results = spec_.method(context, values);
+  eager_->finish_method();
+  return results;
 }
 
 const Backend* CompiledMethod::Implementation::backend() const {

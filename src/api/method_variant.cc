@@ -57,6 +57,8 @@ MethodVariant::MethodVariant(const MethodState& state, compile::TracedMethod tra
     }
     pass_reports_ = manager.run(traced_.graph);
     dump_.passes(pass_reports_);
+  } else {
+    compile::PassManager::lowering(state_.registry).run(traced_.graph);
   }
   classify();
   if (options.pool != nullptr) {

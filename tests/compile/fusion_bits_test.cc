@@ -82,7 +82,7 @@ class FusionBits : public ::testing::TestWithParam<std::string> {
       outside.push_back(inputs.back());
     }
     const size_t symbols = graph.symbols().size();
-    if (optimised) PassManager::standard(registry_, {.device = "cpu"}).run(graph);
+    (optimised ? PassManager::standard(registry_, {.device = "cpu"}) : PassManager::lowering(registry_)).run(graph);
     SCOPED_TRACE(graph::to_text(graph));
     const Executable executable(std::move(graph), "cpu", std::vector<int64_t>(symbols, 8));
     const auto arena = device_->allocate(std::max<size_t>(executable.arena_bytes(), 64));
