@@ -32,11 +32,11 @@ struct ArgumentTypeOf {
 
 template <>
 struct ArgumentType<Tensor> : ArgumentTypeOf<compile::ArgumentKind::kTensor, Tensor, Tensor> {
-  static compile::Argument give(const Tensor& tensor) { return tensor; }
+  static compile::Argument give(Tensor tensor) { return tensor; }
 };
 template <>
 struct ArgumentType<Parameter> : ArgumentTypeOf<compile::ArgumentKind::kParameter, Tensor, Tensor> {
-  static compile::Argument give(const Tensor& tensor) { return Parameter{tensor}; }
+  static compile::Argument give(Tensor tensor) { return Parameter{std::move(tensor)}; }
   static Parameter receive(const compile::MethodValue& value) { return {std::get<Tensor>(value)}; }
 };
 template <>

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "graph/hash.h"
+#include "graph/infer.h"
 #include "graph/text_writer.h"
 #include "replay/debug_dump.h"
 
@@ -39,6 +40,18 @@ class EagerHost final : public compile::MethodHost {
   device::Device& device_;
   device::Stream& stream_;
 };
+
+/// The first constant of a method that is no longer where it was, with the operator that takes it; "" if there is none.
+std::string moved_parameter(const graph::Graph& graph, std::span<const void* const> addresses) {
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const graph::Value& value = graph.value(graph.parameters()[i]);
+    if (i < addresses.size() && value.tensor.data() == addresses[i]) continue;
+    const std::vector<graph::NodeId> users = graph.users(graph.parameters()[i]);
+    return fmt::format("'{}' is another tensor now{}", value.label,
+                       users.empty() ? "" : fmt::format(", in {}", graph::describe(graph.node(users[0]))));
+  }
+  return "";
+}
 
 /// The first line in which two texts differ.
 std::string first_difference(const std::string& before, const std::string& now) {
@@ -130,7 +143,6 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
   if (!variants_.empty()) {
     const compile::Guard* guard = compile::first_failure(variants_.back().variant->guards(), arguments);
     if (guard == nullptr) throw Error(ErrorCode::kInternal, "{}: no trace fits, but no guard failed", spec_.name);
-    ++counters_.recompiles[std::string(guard->reason())];
     if (variants() >= options_.recompile_limit) {
       ++counters_.fallbacks[static_cast<size_t>(FallbackReason::kRecompileLimit)];
       if (!limit_reported_) {
@@ -142,6 +154,7 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
       limit_reported_ = true;
       return nullptr;
     }
+    ++counters_.recompiles[std::string(guard->reason())];
     log_info("recompiling {}: {}", spec_.name, guard->failure(arguments, spec_.names));
     widen(arguments);
   }
@@ -172,8 +185,14 @@ void CompiledMethod::Implementation::widen(std::span<const compile::Argument> ar
 
 void CompiledMethod::Implementation::add_trace(compile::TracedMethod traced, compile::DynamicArguments dynamic) {
   Trace trace;
-  if (options_.retrace_every > 0) trace.text = graph::to_text(traced.graph);
+  if (options_.retrace_every > 0) {
+    trace.text = graph::to_text(traced.graph);
+    for (const graph::ValueId id : traced.graph.parameters()) {
+      trace.parameters.push_back(traced.graph.value(id).tensor.data());
+    }
+  }
   trace.dynamic = std::move(dynamic);
+  trace.dynamic.symbols = traced.argument_symbols;
   trace.variant = std::make_unique<api::MethodVariant>(state_, std::move(traced), backend());
   variants_.push_back(std::move(trace));
   // Guards that every trace has do not tell them apart.
@@ -194,12 +213,19 @@ void CompiledMethod::Implementation::check_retrace(const Trace& trace, std::span
   ++counters_.method_runs;
   const compile::TracedMethod again =
       compile::trace_method(library_->registry, spec_, arguments, trace.dynamic, options_.compile.frozen_parameter);
-  if (graph::structural_hash(again.graph) == trace.variant->traced_hash() && again.guards == trace.variant->guards()) {
-    return;
+  std::string difference;
+  if (graph::structural_hash(again.graph) != trace.variant->traced_hash()) {
+    difference = first_difference(trace.text, graph::to_text(again.graph));
+  } else if (again.guards != trace.variant->guards()) {
+    difference = first_difference(trace.variant->guards_text(), compile::to_text(again.guards, spec_.names));
+  } else {
+    // The hash is that of what is computed, whatever memory the weights lie in.
+    difference = moved_parameter(again.graph, trace.parameters);
   }
+  if (difference.empty()) return;
   throw Error(ErrorCode::kFailedPrecondition,
               "tracing {} again gives another graph: it depends on something that is no argument; {}", spec_.name,
-              first_difference(trace.text, graph::to_text(again.graph)))
+              difference)
       .remedy("pass what changes as an argument");
 }
 

@@ -28,7 +28,9 @@ class CompiledMethod::Implementation {
   struct Trace {
     std::unique_ptr<api::MethodVariant> variant;
     compile::DynamicArguments dynamic;
-    std::string text;                     ///< of the traced graph; with retrace_every only
+    // With retrace_every only, of the traced graph:
+    std::string text;
+    std::vector<const void*> parameters;  ///< addresses
     std::vector<compile::Guard> telling;  ///< guards that not all traces share
   };
 

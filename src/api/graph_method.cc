@@ -69,6 +69,8 @@ class GraphGuards {
     add_size(traced, quantity(Kind::kRank, 0), static_cast<int64_t>(meta.shape.rank()));
     for (size_t axis = 0; axis < meta.shape.rank(); ++axis) {
       add_size(traced, quantity(Kind::kSize, axis), meta.shape[axis]);
+    }
+    for (size_t axis = 0; axis < meta.shape.rank(); ++axis) {
       add_size(traced, quantity(Kind::kStride, axis), meta.strides[axis]);
     }
   }

@@ -153,6 +153,9 @@ Tensor Library::from_bytes(const TensorMeta& meta, std::span<const std::byte> by
 }
 
 std::vector<std::byte> Library::to_bytes(const Tensor& tensor) const {
+  if (tensor.data() == nullptr && (!tensor.defined() || tensor.shape().elements() > 0)) {
+    throw Error(ErrorCode::kInvalidArgument, "a tensor without memory has no contents");
+  }
   if (!tensor.is_contiguous() || !tensor.format().is_plain()) {
     throw Error(ErrorCode::kInvalidArgument, "{} is not contiguous", tensor.meta().to_string()).remedy("copy it first");
   }

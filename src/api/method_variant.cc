@@ -1,5 +1,7 @@
 #include "api/method_variant.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -47,7 +49,8 @@ MethodVariant::MethodVariant(const MethodState& state, compile::TracedMethod tra
   if (dump_.enabled()) dump_.text("guards.txt", guards_text());
   if (backend != nullptr) {
     backend_ = (*backend)(traced_.graph.clone(), {state_.registry, state_.device, options.compile});
-    return;
+    if (backend_ != nullptr) return;
+    throw Error(ErrorCode::kFailedPrecondition, "{}: backend '{}' made no program", state_.spec.name, options.backend);
   }
   if (options.mode != Mode::kAotEager) {
     compile::PassManager manager = compile::PassManager::standard(state_.registry, options.compile.passes);
@@ -83,10 +86,6 @@ void MethodVariant::classify() {
   std::set<graph::ValueId> written;
   for (const graph::NodeId id : graph.order()) {
     for (const graph::ValueId root : graph::written_roots(graph, graph.node(id))) written.insert(root);
-  }
-  const std::vector<std::string>& names = state_.spec.names;
-  for (const compile::Quantity& symbol : traced_.symbols) {
-    key_names_.push_back(names[static_cast<size_t>(symbol.argument)]);
   }
   for (size_t i = 0; i < traced_.lists.size(); ++i) list_in_key_.push_back(!is_updatable(graph.lists()[i]));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -148,10 +147,8 @@ std::vector<ops::HostList> MethodVariant::lists_of(std::span<const compile::Argu
 
 void MethodVariant::check_frozen(std::span<const compile::Argument> arguments) const {
   const std::vector<std::string>& names = state_.spec.names;
-  for (const int32_t argument : traced_.frozen) {
-    const graph::Value& value = traced_.graph.value(
-        traced_.graph.find_parameter(names[static_cast<size_t>(argument)]).value_or(graph::kAbsent));
-    if (compile::tensor_of(arguments[static_cast<size_t>(argument)])->data() == value.tensor.data()) continue;
+  for (const auto& [argument, address] : traced_.frozen) {
+    if (compile::tensor_of(arguments[static_cast<size_t>(argument)])->data() == address) continue;
     throw Error(ErrorCode::kInvalidArgument, "{}: parameter '{}' has moved, which frozen_parameter excludes",
                 state_.spec.name, names[static_cast<size_t>(argument)])
         .remedy("keep weights where they are, or turn frozen_parameter off");
@@ -186,11 +183,20 @@ void MethodVariant::check_memory(std::span<const compile::Argument> arguments) c
 }
 
 bool MethodVariant::is_overwritten(const Tensor& tensor) const {
-  return std::any_of(arenas_.begin(), arenas_.end(), [&](const auto& arena) { return lies_in(tensor, *arena); });
+  if (pool_ != nullptr && pool_->arena() != nullptr && lies_in(tensor, *pool_->arena())) return true;
+  return std::any_of(arenas_.begin(), arenas_.end(), [&](const auto* arena) { return lies_in(tensor, *arena); });
+}
+
+void MethodVariant::note_arenas() {
+  arenas_.clear();
+  for (const auto& [_, entry] : entries_) arenas_.insert(entry.arena.get());
+  if (node_entry_ != nullptr) arenas_.insert(node_entry_->arena.get());
 }
 
 Tensor MethodVariant::bind_input(size_t index, const Tensor& given) {
   Input& input = inputs_[index];
+  // Where the graph has its own memory nothing can stay bound.
+  if (input.kind == InputKind::kBound && is_overwritten(given)) input.kind = InputKind::kCopied;
   if (input.kind != InputKind::kCopied) return given;
   const size_t bytes = std::max<size_t>(extent(given), 1);
   if (input.buffer == nullptr || input.buffer->bytes() < bytes) input.buffer = state_.device.allocate(bytes);
@@ -207,13 +213,11 @@ MethodVariant::Entry MethodVariant::make_entry(std::span<const compile::Argument
   entry.limit = state_.stream.core_limit();
   const compile::Executable executable(traced_.graph.clone(), state_.device.name(), symbols_);
   const size_t bytes = executable.arena_bytes();
-  const std::shared_ptr<Storage> arena =
-      pool_ != nullptr ? pool_->acquire(bytes) : replay::GraphPool(state_.device).acquire(bytes);
-  arenas_.insert(arena);
-  entry.nodes = executable.bind(symbols_, arena, entry.inputs);
+  entry.arena = pool_ != nullptr ? pool_->acquire(bytes) : replay::GraphPool(state_.device).acquire(bytes);
+  entry.nodes = executable.bind(symbols_, entry.arena, entry.inputs);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Tensor& tensor = entry.nodes->outputs()[i];
-    outputs_[i].in_arena = outputs_[i].input < 0 && arena == tensor.storage();
+    outputs_[i].in_arena = outputs_[i].input < 0 && entry.arena == tensor.storage();
     entry.outputs.push_back(
         outputs_[i].in_arena ? Tensor(tensor.meta(), std::make_shared<ResultStorage>(tensor, extent(tensor))) : tensor);
   }
@@ -253,7 +257,6 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
       report_limit();
       return nullptr;
     }
-    ++state_.counters.captures;
   }
   Entry entry = make_entry(arguments);
   try {
@@ -269,8 +272,13 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
   if (dump_.enabled()) {
     dump_.program(fmt::format("key{}", dumped_programs_++), entry.captured->to_text(), entry.captured->to_json());
   }
-  if (known != entries_.end()) forget(known);
+  if (known != entries_.end()) {
+    forget(known);
+  } else {
+    ++state_.counters.captures;
+  }
   Entry& kept = entries_.emplace(key_, std::move(entry)).first->second;
+  note_arenas();
   if (dump_.enabled()) dump_.text("keys.txt", keys_text());
   return &kept;
 }
@@ -278,6 +286,7 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
 void MethodVariant::forget(std::map<std::vector<int64_t>, Entry>::iterator entry) {
   if (last_entry_ == &entry->second) last_entry_ = nullptr;
   entries_.erase(entry);
+  note_arenas();
 }
 
 MethodVariant::Entry& MethodVariant::node_entry(std::span<const compile::Argument> arguments) {
@@ -285,6 +294,7 @@ MethodVariant::Entry& MethodVariant::node_entry(std::span<const compile::Argumen
     if (last_entry_ == node_entry_.get()) last_entry_ = nullptr;
     node_entry_ = std::make_unique<Entry>(make_entry(arguments));
     node_key_ = key_;
+    note_arenas();
   }
   return *node_entry_;
 }
@@ -293,11 +303,12 @@ void MethodVariant::report_limit() {
   if (limit_reported_) return;
   limit_reported_ = true;
   std::string varying;
-  for (size_t i = 0; i < key_.size(); ++i) {
-    std::set<int64_t> values = {key_[i]};
-    for (const auto& [key, _] : entries_) values.insert(key[i]);
+  const std::vector<KeyPart> parts = parts_of(key_);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::set<std::vector<int64_t>> values = {parts[i].values};
+    for (const auto& [key, _] : entries_) values.insert(parts_of(key)[i].values);
     if (values.size() == 1) continue;
-    varying += fmt::format("{}{} ({} values)", varying.empty() ? "" : ", ", key_name(i), values.size());
+    varying += fmt::format("{}{} ({} values)", varying.empty() ? "" : ", ", parts[i].name, values.size());
   }
   log_warning(
       "{}: capture_limit of {} graphs is reached, further keys run node by node; what varies: {}. Pass fewer different "
@@ -403,35 +414,40 @@ std::vector<Tensor> MethodVariant::run(std::span<const compile::Argument> argume
   return results(*entry, arguments);
 }
 
-std::string MethodVariant::key_name(size_t index) const {
-  if (index < key_names_.size()) return key_names_[index];
-  index -= key_names_.size();
-  // Lists that are part of the key have one length in all keys of equal symbols; their elements are named together.
+std::vector<MethodVariant::KeyPart> MethodVariant::parts_of(std::span<const int64_t> key) const {
+  const std::vector<std::string>& names = state_.spec.names;
+  const std::span<const int64_t> symbols = key.first(symbols_.size());
+  std::vector<KeyPart> parts;
+  const auto take = [&](std::string name, int64_t count) {
+    const auto values = key.first(static_cast<size_t>(count));
+    parts.push_back({std::move(name), {values.begin(), values.end()}});
+    key = key.subspan(values.size());
+  };
+  for (const compile::Quantity& symbol : traced_.symbols) take(names[static_cast<size_t>(symbol.argument)], 1);
   for (size_t i = 0; i < traced_.lists.size(); ++i) {
-    if (list_in_key_[i]) return state_.spec.names[static_cast<size_t>(traced_.lists[i])];
+    if (!list_in_key_[i]) continue;
+    const Dim& length = traced_.graph.value(traced_.graph.lists()[i]).length;
+    take(names[static_cast<size_t>(traced_.lists[i])], length.at(symbols));
   }
-  size_t parameter = 0;
   for (const Input& input : inputs_) {
-    if (input.kind == InputKind::kParameter && parameter++ == index) {
-      return fmt::format("address of {}", state_.spec.names[static_cast<size_t>(input.argument)]);
-    }
+    if (input.kind != InputKind::kParameter) continue;
+    take(fmt::format("address of {}", names[static_cast<size_t>(input.argument)]), 1);
   }
-  return "?";
+  return parts;
 }
 
 std::string MethodVariant::describe_key(std::span<const int64_t> key) const {
   std::string text;
-  for (size_t i = 0; i < key.size(); ++i) text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", key_name(i), key[i]);
+  for (const KeyPart& part : parts_of(key)) {
+    const bool address = part.name.starts_with("address");
+    const std::string values =
+        address ? fmt::format("{:#x}", part.values[0]) : fmt::format("{}", fmt::join(part.values, " "));
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", part.name, values);
+  }
   return text.empty() ? "one key" : text;
 }
 
-std::string MethodVariant::guards_text() const {
-  std::string text;
-  for (const compile::Guard& guard : guards()) {
-    text += fmt::format("{}:L{} {}\n", guard.file, guard.line, guard.expression(state_.spec.names));
-  }
-  return text;
-}
+std::string MethodVariant::guards_text() const { return compile::to_text(guards(), state_.spec.names); }
 
 std::string MethodVariant::keys_text() const {
   constexpr std::string_view kKinds[] = {"copied", "bound to the address of the first call",
@@ -441,7 +457,7 @@ std::string MethodVariant::keys_text() const {
     text += fmt::format("input {}: {}\n", state_.spec.names[static_cast<size_t>(input.argument)],
                         kKinds[static_cast<size_t>(input.kind)]);
   }
-  for (const int32_t argument : traced_.frozen) {
+  for (const auto& [argument, address] : traced_.frozen) {
     text += fmt::format("input {}: parameter, frozen\n", state_.spec.names[static_cast<size_t>(argument)]);
   }
   for (size_t i = 0; i < traced_.lists.size(); ++i) {

@@ -74,6 +74,7 @@ class MethodVariant {
     std::vector<Tensor> inputs;        ///< what the graph reads
     std::vector<const void*> origins;  ///< the caller's address of each input at capture
     device::CoreLimit limit;
+    std::shared_ptr<Storage> arena;
     std::vector<Tensor> outputs;  ///< handed out again at every call
   };
 
@@ -89,6 +90,7 @@ class MethodVariant {
 
   /// Whether it lies where a run of the method puts its results.
   bool is_overwritten(const Tensor& tensor) const;
+  void note_arenas();
 
   Entry make_entry(std::span<const compile::Argument> arguments);
   Tensor bind_input(size_t input, const Tensor& given);
@@ -97,7 +99,13 @@ class MethodVariant {
   /// The entry of the key, captured if need be; null when the call must run node by node.
   Entry* captured_entry(std::span<const compile::Argument> arguments, std::span<const ops::HostList> lists);
   void report_limit();
-  std::string key_name(size_t index) const;
+  /// A symbol, a list or the address of a parameter.
+  struct KeyPart {
+    std::string name;
+    std::vector<int64_t> values;
+  };
+  /// As many for every key of this trace.
+  std::vector<KeyPart> parts_of(std::span<const int64_t> key) const;
   std::string describe_key(std::span<const int64_t> key) const;
   void forget(std::map<std::vector<int64_t>, Entry>::iterator entry);
   Entry& node_entry(std::span<const compile::Argument> arguments);
@@ -119,7 +127,6 @@ class MethodVariant {
   std::vector<bool> list_in_key_;
   std::vector<int64_t> symbols_;  ///< of this call
   std::vector<int64_t> key_;      ///< of this call
-  std::vector<std::string> key_names_;
 
   std::shared_ptr<replay::GraphPool> pool_;  ///< null: each key has memory of its own
   std::map<std::vector<int64_t>, Entry> entries_;
@@ -127,8 +134,8 @@ class MethodVariant {
   std::vector<int64_t> node_key_;
   std::set<std::vector<int64_t>> failed_;
   int dumped_programs_ = 0;
-  std::set<std::shared_ptr<Storage>> arenas_;  ///< of all entries
-  const Entry* last_entry_ = nullptr;          ///< whose results the caller may still hold
+  std::set<const Storage*> arenas_;    ///< of all entries
+  const Entry* last_entry_ = nullptr;  ///< whose results the caller may still hold
   bool limit_reported_ = false;
   bool overwriting_reported_ = false;
   std::unique_ptr<replay::CaptureCache> cache_;  ///< last: captured graphs go before the memory that they name

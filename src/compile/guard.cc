@@ -50,6 +50,14 @@ int64_t evaluate(const Term& term, std::span<const Argument> arguments) {
   return term.has_quantity ? term.scale * read_integer(term.quantity, arguments) + term.offset : term.offset;
 }
 
+/// Floats by their bits, as guards compare them: NaN equals itself, -0.0 is not 0.0.
+bool same_value(const GuardValue& a, const GuardValue& b) {
+  const auto* x = std::get_if<double>(&a);
+  const auto* y = std::get_if<double>(&b);
+  if (x == nullptr || y == nullptr) return a == b;
+  return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y);
+}
+
 bool same_term(const Term& a, const Term& b) {
   if (a.has_quantity != b.has_quantity || a.offset != b.offset) return false;
   return !a.has_quantity || (a.quantity == b.quantity && a.scale == b.scale);
@@ -129,10 +137,7 @@ bool Guard::holds(std::span<const Argument> arguments) const {
   if (quantity.kind == Quantity::Kind::kDType) return name_of(tensor->dtype()) == std::get<std::string>(value);
   if (quantity.kind == Quantity::Kind::kFormat) return tensor->format().name() == std::get<std::string>(value);
   if (const auto* text = std::get_if<std::string>(&argument)) return *text == std::get<std::string>(value);
-  if (const auto* number = std::get_if<double>(&argument)) {
-    return std::bit_cast<uint64_t>(*number) == std::bit_cast<uint64_t>(std::get<double>(value));  // -0.0 and NaN too
-  }
-  return read(quantity, arguments) == value;
+  return same_value(read(quantity, arguments), value);
 }
 
 std::string Guard::expression(std::span<const std::string> names) const {
@@ -186,7 +191,15 @@ std::string_view Guard::reason() const {
 
 bool operator==(const Guard& a, const Guard& b) {
   if (a.by_value != b.by_value || !same_term(a.left, b.left)) return false;
-  return a.by_value ? a.value == b.value : a.relation == b.relation && same_term(a.right, b.right);
+  return a.by_value ? same_value(a.value, b.value) : a.relation == b.relation && same_term(a.right, b.right);
+}
+
+std::string to_text(std::span<const Guard> guards, std::span<const std::string> names) {
+  std::string text;
+  for (const Guard& guard : guards) {
+    text += fmt::format("{}:L{} {}\n", guard.file, guard.line, guard.expression(names));
+  }
+  return text;
 }
 
 const Guard* first_failure(std::span<const Guard> guards, std::span<const Argument> arguments) {

@@ -66,6 +66,9 @@ struct Guard {
   friend bool operator==(const Guard& a, const Guard& b);
 };
 
+/// One guard a line, with the place that it comes from: "model.cc:L12 batch == 4".
+std::string to_text(std::span<const Guard> guards, std::span<const std::string> names);
+
 /// The first guard that does not hold, or null.
 const Guard* first_failure(std::span<const Guard> guards, std::span<const Argument> arguments);
 

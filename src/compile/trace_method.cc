@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "compile/tracer.h"
+#include "graph/verify.h"
 
 namespace reprise::compile {
 namespace {
@@ -23,10 +24,14 @@ class Tracing final : public MethodHost {
 
   TracedMethod run() {
     std::vector<MethodValue> values;
+    result_.argument_symbols.assign(arguments_.size(), kConstant);
     for (size_t i = 0; i < arguments_.size(); ++i) values.push_back(value_of(static_cast<int32_t>(i)));
     MethodContext context(tracer_, *this);
     const std::vector<Tensor> outputs = spec_.method(context, values);
     result_.graph = tracer_.finish(outputs);
+    // What the method did wrong is no fault of the first pass that would find it.
+    const std::vector<std::string> faults = graph::faults(result_.graph);
+    if (!faults.empty()) throw Error(ErrorCode::kInvalidArgument, "method '{}': {}", spec_.name, faults[0]);
     return std::move(result_);
   }
 
@@ -52,6 +57,8 @@ class Tracing final : public MethodHost {
   }
 
  private:
+  static constexpr int32_t kConstant = -1;
+
   MethodValue value_of(int32_t index) {
     const Argument& argument = arguments_[static_cast<size_t>(index)];
     switch (spec_.kinds[static_cast<size_t>(index)]) {
@@ -86,17 +93,19 @@ class Tracing final : public MethodHost {
     expect_equal({Kind::kRank, index, 0}, static_cast<int64_t>(tensor.rank()));
     TensorMeta meta = tensor.meta();
     for (size_t axis = 0; axis < tensor.rank(); ++axis) {
-      const int32_t number = static_cast<int32_t>(axis);
       if (axis == 0 && !parameter) {
         meta.shape[0] = size_of(index, {Kind::kSize, index, 0});
       } else {
-        expect_equal({Kind::kSize, index, number}, tensor.size(axis));
+        expect_equal({Kind::kSize, index, static_cast<int32_t>(axis)}, tensor.size(axis));
       }
-      expect_equal({Kind::kStride, index, number}, tensor.stride(axis));
+    }
+    // Behind the sizes, which explain most of them when they fail.
+    for (size_t axis = 0; axis < tensor.rank(); ++axis) {
+      expect_equal({Kind::kStride, index, static_cast<int32_t>(axis)}, tensor.stride(axis));
     }
     if (parameter && frozen_) {
       tracer_.name_parameter(name(index), tensor);
-      result_.frozen.push_back(index);
+      result_.frozen.push_back({index, tensor.data()});
       return tensor;
     }
     result_.inputs.push_back(index);
@@ -106,15 +115,17 @@ class Tracing final : public MethodHost {
   /// A constant, guarded, or a symbol.
   Dim size_of(int32_t index, const Quantity& quantity) {
     const int64_t size = read_integer(quantity, arguments_);
-    if (!dynamic_.dynamic[static_cast<size_t>(index)] || size < 2 || size > kMaxDynamicSize) {
+    const int32_t chosen =
+        dynamic_.symbols.empty() ? choose_symbol(index, size) : dynamic_.symbols[static_cast<size_t>(index)];
+    result_.argument_symbols[static_cast<size_t>(index)] = chosen;
+    if (chosen == kConstant) {
       expect_equal(quantity, size);
       return size;
     }
-    const bool own = dynamic_.own_symbol[static_cast<size_t>(index)];
-    for (size_t i = 0; i < hints_.size() && !own; ++i) {
-      if (hints_[i] != size || dynamic_.own_symbol[static_cast<size_t>(result_.symbols[i].argument)]) continue;
-      add({.left = term(quantity), .relation = Relation::kEqual, .right = term(result_.symbols[i])}, spec_.where);
-      return Dim::symbolic(static_cast<Symbol>(i));
+    if (static_cast<size_t>(chosen) < hints_.size()) {
+      const Quantity& same = result_.symbols[static_cast<size_t>(chosen)];
+      add({.left = term(quantity), .relation = Relation::kEqual, .right = term(same)}, spec_.where);
+      return Dim::symbolic(static_cast<Symbol>(chosen));
     }
     const Symbol symbol = tracer_.symbol(name(index), 2, kMaxDynamicSize);
     hints_.push_back(size);
@@ -123,6 +134,17 @@ class Tracing final : public MethodHost {
     add({.left = term(quantity), .relation = Relation::kLessOrEqual, .right = Term{.offset = kMaxDynamicSize}},
         spec_.where);
     return Dim::symbolic(symbol);
+  }
+
+  /// The symbol of a size: the one of an equal size, a new one, or none.
+  int32_t choose_symbol(int32_t index, int64_t size) const {
+    if (!dynamic_.dynamic[static_cast<size_t>(index)] || size < 2 || size > kMaxDynamicSize) return kConstant;
+    const bool own = dynamic_.own_symbol[static_cast<size_t>(index)];
+    for (size_t i = 0; i < hints_.size() && !own; ++i) {
+      const bool shared = !dynamic_.own_symbol[static_cast<size_t>(result_.symbols[i].argument)];
+      if (shared && hints_[i] == size) return static_cast<int32_t>(i);
+    }
+    return static_cast<int32_t>(hints_.size());
   }
 
   static Term term(const Quantity& quantity) { return {.has_quantity = true, .quantity = quantity}; }

@@ -29,16 +29,25 @@ struct DynamicArguments {
   std::vector<bool> dynamic;
   /// Does not share its symbol with others of the same size.
   std::vector<bool> own_symbol;
+  /// To repeat a trace: its TracedMethod::argument_symbols. Empty: symbols are chosen.
+  std::vector<int32_t> symbols = {};
+};
+
+/// A parameter that must stay where it is.
+struct FrozenArgument {
+  int32_t argument = 0;
+  const void* address = nullptr;
 };
 
 /// A traced method, with all that the trace assumed.
 struct TracedMethod {
   graph::Graph graph{"empty"};
   std::vector<Guard> guards;
-  std::vector<Quantity> symbols;  ///< what gives each symbol its value
-  std::vector<int32_t> inputs;    ///< the argument of each input of the graph
-  std::vector<int32_t> lists;     ///< the argument of each host list
-  std::vector<int32_t> frozen;    ///< arguments that became parameters of the graph
+  std::vector<Quantity> symbols;          ///< what gives each symbol its value
+  std::vector<int32_t> inputs;            ///< the argument of each input of the graph
+  std::vector<int32_t> lists;             ///< the argument of each host list
+  std::vector<FrozenArgument> frozen;     ///< arguments that became parameters of the graph
+  std::vector<int32_t> argument_symbols;  ///< the symbol of each argument, -1 where it has none
 };
 
 /// The largest value of a symbol; larger arguments are traced for themselves.
