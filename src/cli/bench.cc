@@ -11,7 +11,7 @@
 
 namespace reprise::cli {
 
-void BenchOptions::add_subject(CommandLine& command) { session.add_model(command); }
+void BenchOptions::add_subject(CommandLine& command, bool required) { session.add_model(command, required); }
 
 void BenchOptions::add_modes(CommandLine& command) {
   command.choices("--modes", modes, kBenchModes, "what to compare; full_no_passes: mode full with every pass off");
@@ -78,12 +78,9 @@ std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std:
   std::vector<BenchMode> result;
   for (const std::string& name : modes) {
     const bool without_passes = name == "full_no_passes";
-    engine::EngineOptions options = session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens);
-    if (options.mode == replay::Mode::kForceEager) {
-      throw Error(ErrorCode::kInvalidArgument, "option force_eager contradicts --modes")
-          .remedy("name force_eager there instead");
-    }
-    options.mode = without_passes ? replay::Mode::kFull : parse_mode(name);
+    const replay::Mode mode = without_passes ? replay::Mode::kFull : parse_mode(name);
+    engine::EngineOptions options =
+        session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens, mode);
     if (without_passes) options.passes = compile::PassOptions::none();
     result.push_back({name, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
                                                    session.model(), std::nullopt, std::move(options))});

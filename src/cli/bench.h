@@ -30,8 +30,8 @@ struct BenchOptions {
   int32_t rounds = 10;
   bool json = false;
 
-  /// --model.
-  void add_subject(CommandLine& command);
+  /// --model; `required`: see SessionOptions::add_model().
+  void add_subject(CommandLine& command, bool required = true);
   void add_modes(CommandLine& command);
   /// All that follows a benchmark's own options.
   void add_rest(CommandLine& command);

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/bench.h"
 #include "cli/input.h"
+#include "cli/recipe_options.h"
 #include "cli/statement.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/measure.h"
@@ -15,6 +16,7 @@ using Json = nlohmann::ordered_json;
 
 struct DecodeOptions : DecodeStepOptions {
   std::vector<int32_t> batch_sizes = {1, 8, 32};
+  RecipeOption recipe;
   DecodeOptions() { modes = {"eager", "force_eager", "piecewise", "full", "full_no_passes"}; }
 };
 
@@ -196,7 +198,22 @@ class DecodeBench {
   std::vector<double> read_seconds_;
 };
 
-int run_decode(const DecodeOptions& options) {
+void apply_recipe(DecodeOptions& options) {
+  const RecipeOption& recipe = options.recipe;
+  const std::optional<RecipeConfig> file = recipe.apply(
+      options.session,
+      {"data_config.input_truncated_len", "scheduler_config.batch_size", "scheduler_config.max_new_tokens"});
+  if (!file) return;
+  recipe.set("--batch-size", options.batch_sizes, std::vector<int32_t>{file->batch_size});
+  recipe.set("--input-len", options.context, file->input_truncated_len);
+  recipe.set("--steps", options.steps, file->max_new_tokens);
+  const char* only = options.session.compile.force_eager ? "force_eager" : file->mode == "eager" ? "eager" : nullptr;
+  if (only != nullptr) recipe.set("--modes", options.modes, std::vector<std::string>{only});
+  options.session.compile.force_eager = false;  // now --modes says what runs
+}
+
+int run_decode(DecodeOptions& options) {
+  apply_recipe(options);
   require_at_least("--batch-size", options.batch_sizes, 1);
   options.check();
   return DecodeBench(options).run();
@@ -207,7 +224,8 @@ int run_decode(const DecodeOptions& options) {
 void add_bench_decode(CommandLine& bench) {
   CommandLine& command = bench.command("decode", "Decode steps: tokens per second, and the share of the bandwidth");
   const auto options = std::make_shared<DecodeOptions>();
-  options->add_subject(command);
+  options->add_subject(command, false);
+  options->recipe.add(command);
   options->add_modes(command);
   command.option("--batch-size", options->batch_sizes, "sequences of a step; several sizes are measured in turn");
   options->add_steps(command);

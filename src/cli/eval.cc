@@ -11,6 +11,7 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/output_file.h"
+#include "cli/recipe_options.h"
 #include "cli/session.h"
 #include "cli/statement.h"
 #include "text/tokenizer.h"
@@ -29,6 +30,7 @@ struct EvalOptions {
   int32_t parallel = 32;
   int32_t max_new_tokens = 512;
   bool json = false;
+  RecipeOption recipe;
 };
 
 /// What came out, in the numbers that the published script prints.
@@ -187,7 +189,18 @@ class Gsm8kEvaluation {
   double seconds_ = 0;
 };
 
-int run_gsm8k(const EvalOptions& options) {
+void apply_recipe(EvalOptions& options) {
+  const std::optional<RecipeConfig> file = options.recipe.apply(
+      options.session, {"model_config.output_path", "scheduler_config.batch_size", "scheduler_config.max_new_tokens"});
+  if (!file) return;
+  options.recipe.set("--parallel", options.parallel, file->batch_size);
+  options.recipe.set("--max-new-tokens", options.max_new_tokens, file->max_new_tokens);
+  if (!file->output_path.empty())
+    options.recipe.set("--out", options.output_file, RecipeOption::output_file(*file, "gsm8k.jsonl"));
+}
+
+int run_gsm8k(EvalOptions& options) {
+  apply_recipe(options);
   const auto require = [](const char* name, int32_t value, int32_t least) {
     if (value < least) throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be at least {}", name, value, least);
   };
@@ -204,7 +217,8 @@ void add_eval(CommandLine& program) {
   CommandLine& eval = program.command("eval", "Measure how well a model answers");
   CommandLine& command = eval.command("gsm8k", "Grade-school arithmetic problems, few-shot, greedy");
   const auto options = std::make_shared<EvalOptions>();
-  options->session.add_model(command);
+  options->session.add_model(command, false);
+  options->recipe.add(command);
   command.option("--data", options->data_file, "file with one problem {\"question\", \"answer\"} a line");
   command.required();
   command.option("--num-shots", options->shots, "solved problems in front of each question: the first of the file");

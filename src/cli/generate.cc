@@ -12,6 +12,9 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/output_file.h"
+#include "cli/prompts.h"
+#include "cli/recipe_options.h"
 #include "cli/session.h"
 #include "cli/statement.h"
 #include "text/tokenizer.h"
@@ -32,6 +35,10 @@ struct GenerateOptions {
   bool json = false;
   bool quiet = false;
   bool show_special = false;
+  std::string output_file;
+  RecipeOption recipe;
+  std::string dataset_path;         ///< of the recipe: prompts, if the command line gives none
+  int32_t input_truncated_len = 0;  ///< most tokens of a prompt that are read; 0: all
 };
 
 /// What the user did not give comes from generation_config.json, as in Hugging Face's generate(): the most likely token
@@ -49,51 +56,12 @@ void apply_defaults(GenerateOptions& options, const load::GenerationConfig& conf
   sampling.repetition_penalty = options.repetition_penalty.value_or(config.repetition_penalty.value_or(1.0));
   if (sampling.temperature > 0) return;
   std::string unused;
-  for (const auto& [given, name] : {std::pair(options.top_k.has_value(), "--top-k"),
-                                    {options.top_p.has_value(), "--top-p"},
-                                    {options.min_p.has_value(), "--min-p"}}) {
+  for (const auto& [given, name] : {std::pair(options.top_k.value_or(0) != 0, "--top-k"),
+                                    {options.top_p.value_or(1) != 1, "--top-p"},
+                                    {options.min_p.value_or(0) != 0, "--min-p"}}) {
     if (given) unused += (unused.empty() ? "" : ", ") + std::string(name);
   }
   if (!unused.empty()) log_warning("without effect at temperature 0: {}; give a --temperature to sample", unused);
-}
-
-/// The text of one line: a JSON object with "prompt" (or "text"), or a JSON string. Keys beside it are put into
-/// `unused`.
-std::optional<std::string> prompt_of(const Json& json, std::set<std::string>& unused) {
-  if (json.is_string()) return json.get<std::string>();
-  if (!json.is_object()) return std::nullopt;
-  for (const char* key : {"prompt", "text"}) {
-    if (!json.contains(key) || !json[key].is_string()) continue;
-    for (const auto& [name, value] : json.items()) {
-      if (name != key) unused.insert(name);
-    }
-    return json[key].get<std::string>();
-  }
-  return std::nullopt;
-}
-
-/// One prompt a line; lines without any text are skipped.
-std::vector<std::string> read_prompts(const std::string& path) {
-  const std::string content = read_file(path);
-  std::vector<std::string> prompts;
-  std::set<std::string> unused;
-  size_t line_number = 0;
-  for (size_t begin = 0; begin < content.size();) {
-    const size_t end = std::min(content.find('\n', begin), content.size());
-    const std::string line = content.substr(begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    std::optional<std::string> prompt = prompt_of(Json::parse(line, nullptr, false), unused);
-    if (!prompt) {
-      throw Error(ErrorCode::kCorruptData, "{}, line {}: expected {{\"prompt\": \"...\"}} or a JSON string", path,
-                  line_number);
-    }
-    prompts.push_back(std::move(*prompt));
-  }
-  if (!unused.empty()) log_warning("{}: keys without effect: {}", path, fmt::join(unused, ", "));
-  if (prompts.empty()) throw Error(ErrorCode::kInvalidArgument, "{} holds no prompt", path);
-  return prompts;
 }
 
 std::vector<std::string> collect_prompts(const GenerateOptions& options) {
@@ -102,6 +70,9 @@ std::vector<std::string> collect_prompts(const GenerateOptions& options) {
     return read_prompts(*options.prompts_file);
   }
   if (options.prompt) return {*options.prompt};
+  if (!options.dataset_path.empty()) {
+    return repeat_prompts(read_default_prompts(options.dataset_path), options.max_running);
+  }
   return {read_standard_input()};
 }
 
@@ -158,12 +129,18 @@ std::string logprobs_text(const engine::RequestOutput& output, const text::Token
 /// Runs every prompt and prints as it goes.
 class Generation {
  public:
-  Generation(GenerateOptions& options, Session& session, text::Tokenizer tokenizer, std::vector<std::string> prompts)
-      : options_(options), session_(session), tokenizer_(std::move(tokenizer)), prompts_(std::move(prompts)) {}
+  Generation(GenerateOptions& options, Session& session, text::Tokenizer tokenizer, std::vector<std::string> prompts,
+             OutputFile* output)
+      : output_(output),
+        options_(options),
+        session_(session),
+        tokenizer_(std::move(tokenizer)),
+        prompts_(std::move(prompts)) {}
 
   int run() {
     std::vector<std::vector<int32_t>> ids;
     for (const std::string& prompt : prompts_) ids.push_back(tokenizer_.encode(prompt));
+    truncate(ids);
     make_engine(ids);
     outputs_.resize(prompts_.size());
     watch_interrupts();
@@ -175,6 +152,17 @@ class Generation {
   }
 
  private:
+  void truncate(std::vector<std::vector<int32_t>>& ids) const {
+    const auto limit = static_cast<size_t>(options_.input_truncated_len);
+    size_t longer = 0;
+    for (std::vector<int32_t>& prompt : ids) {
+      if (limit == 0 || prompt.size() <= limit) continue;
+      prompt.resize(limit);
+      ++longer;
+    }
+    if (longer > 0) log_warning("{} of {} prompts are cut to their first {} tokens", longer, ids.size(), limit);
+  }
+
   void make_engine(const std::vector<std::vector<int32_t>>& ids) {
     const auto maximum = static_cast<int32_t>(session_.model()->info().max_positions);
     const int32_t running = std::min<int32_t>(options_.max_running, static_cast<int32_t>(ids.size()));
@@ -206,11 +194,12 @@ class Generation {
       if (event.output == nullptr) return;
       outputs_[index] = *event.output;
       open_.erase(event.request);
-      if (options_.json) {
-        write_output(output_json(index, *event.output, tokenizer_, options_.sampling.logprobs.has_value())
-                         .dump(-1, ' ', false, Json::error_handler_t::replace) +
-                     "\n");
-      }
+      if (!options_.json && output_ == nullptr) return;
+      const std::string line = output_json(index, *event.output, tokenizer_, options_.sampling.logprobs.has_value())
+                                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                               "\n";
+      if (options_.json) write_output(line);
+      if (output_ != nullptr) output_->write(line);
     };
     try {
       open_.insert(engine_->submit(std::move(request)));
@@ -227,6 +216,7 @@ class Generation {
   }
 
   int report() {
+    if (output_ != nullptr) output_->close();
     const bool several = prompts_.size() > 1;
     if (!options_.json) {
       for (size_t i = 0; several && i < outputs_.size(); ++i) {
@@ -252,6 +242,7 @@ class Generation {
     return 0;
   }
 
+  OutputFile* output_;  ///< null: none
   GenerateOptions& options_;
   Session& session_;
   text::Tokenizer tokenizer_;
@@ -261,18 +252,44 @@ class Generation {
   std::vector<engine::RequestOutput> outputs_;
 };
 
+void apply_recipe(GenerateOptions& options) {
+  const RecipeOption& recipe = options.recipe;
+  const std::optional<RecipeConfig> file = recipe.apply(
+      options.session, {"data_config.dataset_path", "data_config.input_truncated_len", "data_config.temperature",
+                        "data_config.top_p", "data_config.top_k", "data_config.seed", "model_config.output_path",
+                        "scheduler_config.batch_size", "scheduler_config.max_new_tokens"});
+  if (!file) return;
+  options.dataset_path = file->dataset_path;
+  options.input_truncated_len = file->input_truncated_len;
+  recipe.set("--temperature", options.temperature, file->temperature);
+  // The recipes allow 0: the most likely token, as with the smallest probability that is allowed here.
+  recipe.set("--top-p", options.top_p, std::max(file->top_p, std::numeric_limits<double>::min()));
+  recipe.set("--top-k", options.top_k, file->top_k);
+  if (file->seed) recipe.set("--seed", options.sampling.seed, *file->seed);
+  recipe.set("--max-new-tokens", options.max_new_tokens, file->max_new_tokens);
+  recipe.set("--max-running", options.max_running, file->batch_size);
+  if (!file->output_path.empty()) {
+    recipe.set("--out", options.output_file, RecipeOption::output_file(*file, "generate.jsonl"));
+  }
+}
+
 int run_generate(GenerateOptions& options) {
+  apply_recipe(options);
   if (options.max_running < 1) {
     throw Error(ErrorCode::kInvalidArgument, "--max-running is {}, must be at least 1", options.max_running);
   }
   // The cheap faults first: a bad option or prompt must not cost the loading of a model.
   std::vector<std::string> prompts = collect_prompts(options);
+  std::optional<OutputFile> output;
+  if (!options.output_file.empty()) output.emplace(options.output_file);
   options.sampling.temperature = options.temperature.value_or(0.0);
   options.sampling.max_new_tokens = options.max_new_tokens.value_or(options.sampling.max_new_tokens);
   options.sampling.validate(INT32_MAX);
   Session session(options.session);
   apply_defaults(options, session.generation_config());
-  return Generation(options, session, text::load_tokenizer(session.directory()), std::move(prompts)).run();
+  return Generation(options, session, text::load_tokenizer(session.directory()), std::move(prompts),
+                    output ? &*output : nullptr)
+      .run();
 }
 
 }  // namespace
@@ -281,7 +298,8 @@ void add_generate(CommandLine& program) {
   CommandLine& command = program.command("generate", "Continue a prompt, or a batch of prompts, with a model");
   const auto options = std::make_shared<GenerateOptions>();
   engine::SamplingParameters& sampling = options->sampling;
-  options->session.add_model(command);
+  options->session.add_model(command, false);
+  options->recipe.add(command);
   command.option("-p,--prompt", options->prompt, "text to continue; without it and --prompts: standard input");
   command.option("--prompts", options->prompts_file, "file with one JSON object {\"prompt\": \"...\"} a line: a batch");
   command.option("-n,--max-new-tokens", options->max_new_tokens,
@@ -300,6 +318,7 @@ void add_generate(CommandLine& program) {
   command.flag("--ignore-eos", sampling.ignore_eos, "go on past the model's end tokens");
   command.option("--logprobs", sampling.logprobs, "print log probabilities with so many alternatives (0 to 20)");
   command.option("--max-running", options->max_running, "most prompts of a batch that run at a time");
+  command.option("--out", options->output_file, "write the outputs as well: one JSON object a line");
   command.flag("--json", options->json, "print one JSON object a line: the outputs, then the statement");
   command.flag("--quiet", options->quiet, "no statement");
   command.flag("--show-special", options->show_special, "print control tokens");

@@ -60,10 +60,10 @@ replay::Mode parse_mode(const std::string& name) {
       .remedy("use eager, aot_eager, force_eager, full or piecewise");
 }
 
-void SessionOptions::add_model(CommandLine& command) {
+void SessionOptions::add_model(CommandLine& command, bool required) {
   command_ = &command;
   command.option("-m,--model", model, "Hugging Face directory, or a .safetensors file with its config.json beside it");
-  command.required();
+  if (required) command.required();
 }
 
 void SessionOptions::add_device(CommandLine& command) {
@@ -159,9 +159,10 @@ std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokeniz
                                 engine_options(max_running, kv_tokens, max_context));
 }
 
-engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context) {
+engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context,
+                                              std::optional<replay::Mode> mode) {
   engine::EngineOptions options;
-  options.mode = parse_mode(options_.mode);
+  options.mode = mode ? *mode : parse_mode(options_.mode);
   options.buckets.sizes = options_.graph_batch_sizes;
   options.buckets.max_size = options_.graph_max_batch_size;
   options.buckets.padding = !options_.disable_graph_padding;
@@ -186,7 +187,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
     }
     options.splitting_ops = parse_splitting_ops(options_.compilation_config, registry_);
   }
-  apply_compile_options(options_.compile, options_.named_options, options_.given("--mode"), options);
+  apply_compile_options(options_.compile, options_.named_options, mode || options_.given("--mode"), options);
   const char* debug_directory = std::getenv("REPRISE_DEBUG_DIR");
   options.debug_directory = !options_.debug_directory.empty() || debug_directory == nullptr
                                 ? options_.debug_directory

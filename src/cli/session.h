@@ -47,7 +47,8 @@ struct SessionOptions {
   compile::CompileOptions compile;
   std::set<std::string> named_options;
 
-  void add_model(CommandLine& command);
+  /// `required`: the command line must name the model. Otherwise a file may do so, see RecipeOption.
+  void add_model(CommandLine& command, bool required = true);
   void add_device(CommandLine& command);
   void add_engine(CommandLine& command);
   void add_graph(CommandLine& command);
@@ -79,8 +80,9 @@ class Session {
   /// An engine for up to `max_running` requests at a time with room for `kv_tokens` tokens (0: by rule).
   std::unique_ptr<engine::Engine> make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                               int64_t kv_tokens, int32_t max_context);
-  /// What make_engine() gives to the engine, to be changed.
-  engine::EngineOptions engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context);
+  /// What make_engine() gives to the engine, to be changed. `mode`: instead of that of --mode.
+  engine::EngineOptions engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context,
+                                       std::optional<replay::Mode> mode = std::nullopt);
   /// Milliseconds that loading took.
   double load_milliseconds() const { return load_milliseconds_; }
 

@@ -65,7 +65,7 @@ class Compile(unittest.TestCase):
         self.assertIn("option force_eager contradicts mode full", done.stderr)
         done = program.run("bench", "decode", "-m", program.MINI, "--option", "force_eager=true")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("contradicts --modes", done.stderr)
+        self.assertIn("option force_eager contradicts mode eager", done.stderr)
         _, log = self.generate("--mode", "eager", "-O", "capture_limit=64", "-O", "inplace_pass=true")
         self.assertIn("without effect in mode eager: capture_limit, inplace_pass", log)
         _, log = self.generate("--mode", "force_eager", "-O", "capture_limit=64", "-O", "inplace_pass=true")
