@@ -6,17 +6,23 @@
 
 #include "load/json.h"
 #include "load/problems.h"
+#include "load/quantized_tensors.h"
 #include "load/safetensors_header.h"
 
 namespace reprise::load {
 namespace {
 
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHeadLayer = "lm_head";
 constexpr const char* kHead = "lm_head.weight";
 /// More than any model has; a config.json of a few bytes must not claim gigabytes of names.
 constexpr int64_t kMaxTensors = int64_t{4} << 20;
 
 bool is_harmless(std::string_view name) { return name.ends_with("rotary_emb.inv_freq"); }
+
+bool fits(const Shape& shape, const ExpectedTensor& tensor) {
+  return shape == tensor.shape || std::ranges::find(tensor.equivalent_shapes, shape) != tensor.equivalent_shapes.end();
+}
 
 std::string allowed_names(const std::vector<DType>& dtypes) {
   std::string text;
@@ -27,27 +33,34 @@ std::string allowed_names(const std::vector<DType>& dtypes) {
   return text;
 }
 
+/// Norms of models whose outliers were moved into weights have a bias.
+void add_norm(std::vector<ExpectedTensor>& result, const ModelConfig& config, const std::string& name, int64_t size) {
+  result.push_back({name + ".weight", Shape{size}});
+  if (config.quantization.describes(name + ".bias")) result.push_back({name + ".bias", Shape{size}});
+}
+
 void add_attention(std::vector<ExpectedTensor>& result, const std::string& layer, const ModelConfig& config) {
   const int64_t hidden = config.hidden_size;
   const int64_t query = config.query_size();
   const int64_t key_value = config.key_value_size();
   const std::string attention = layer + "self_attn.";
   const auto add_projection = [&](const char* name, int64_t out, int64_t in) {
-    result.push_back({attention + name + ".weight", Shape{out, in}});
-    if (config.attention_bias) result.push_back({attention + name + ".bias", Shape{out}});
+    add_linear_tensors(result, config.quantization, attention + name, {out, in}, config.attention_bias);
   };
   add_projection("q_proj", query, hidden);
   add_projection("k_proj", key_value, hidden);
   add_projection("v_proj", key_value, hidden);
   add_projection("o_proj", hidden, query);
-  result.push_back({attention + "q_norm.weight", Shape{config.head_dim}});
-  result.push_back({attention + "k_norm.weight", Shape{config.head_dim}});
+  add_norm(result, config, attention + "q_norm", config.head_dim);
+  add_norm(result, config, attention + "k_norm", config.head_dim);
 }
 
-void add_mlp(std::vector<ExpectedTensor>& result, const std::string& prefix, int64_t hidden, int64_t intermediate) {
-  result.push_back({prefix + "gate_proj.weight", Shape{intermediate, hidden}});
-  result.push_back({prefix + "up_proj.weight", Shape{intermediate, hidden}});
-  result.push_back({prefix + "down_proj.weight", Shape{hidden, intermediate}});
+void add_mlp(std::vector<ExpectedTensor>& result, const ModelConfig& config, const std::string& prefix,
+             int64_t intermediate) {
+  const int64_t hidden = config.hidden_size;
+  add_linear_tensors(result, config.quantization, prefix + "gate_proj", {intermediate, hidden}, false);
+  add_linear_tensors(result, config.quantization, prefix + "up_proj", {intermediate, hidden}, false);
+  add_linear_tensors(result, config.quantization, prefix + "down_proj", {hidden, intermediate}, false);
 }
 
 }  // namespace
@@ -62,9 +75,11 @@ void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTenso
       if (tensor.required) problems.add(fmt::format("{} is missing", printable(tensor.name)));
       continue;
     }
-    if (stored->shape != tensor.shape) {
-      problems.add(fmt::format("{} has the shape {}, not {}", printable(tensor.name), stored->shape.to_string(),
-                               tensor.shape.to_string()));
+    if (!fits(stored->shape, tensor)) {
+      std::string wanted = tensor.shape.to_string();
+      for (const Shape& shape : tensor.equivalent_shapes) wanted += " or " + shape.to_string();
+      problems.add(
+          fmt::format("{} has the shape {}, not {}", printable(tensor.name), stored->shape.to_string(), wanted));
     }
     if (std::ranges::find(tensor.dtypes, stored->dtype) == tensor.dtypes.end()) {
       problems.add(fmt::format("{} is {}, not {}", printable(tensor.name), safetensors_name(stored->dtype),
@@ -85,31 +100,37 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {
     throw Error(ErrorCode::kUnsupported, "a model of {} layers with {} experts has more than {} tensors",
                 config.num_hidden_layers, config.num_experts, kMaxTensors);
   }
+  check_quantization(config);
   std::vector<ExpectedTensor> result;
   const int64_t hidden = config.hidden_size;
   result.push_back({kEmbedding, Shape{config.vocab_size, hidden}});
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const std::string layer = fmt::format("model.layers.{}.", i);
-    result.push_back({layer + "input_layernorm.weight", Shape{hidden}});
+    add_norm(result, config, layer + "input_layernorm", hidden);
     add_attention(result, layer, config);
-    result.push_back({layer + "post_attention_layernorm.weight", Shape{hidden}});
+    add_norm(result, config, layer + "post_attention_layernorm", hidden);
     if (config.is_sparse_layer(i)) {
       result.push_back({layer + "mlp.gate.weight", Shape{config.num_experts, hidden}});
       for (int64_t expert = 0; expert < config.num_experts; ++expert) {
-        add_mlp(result, fmt::format("{}mlp.experts.{}.", layer, expert), hidden, config.moe_intermediate_size);
+        add_mlp(result, config, fmt::format("{}mlp.experts.{}.", layer, expert), config.moe_intermediate_size);
       }
     } else {
-      add_mlp(result, layer + "mlp.", hidden, config.intermediate_size);
+      add_mlp(result, config, layer + "mlp.", config.intermediate_size);
     }
   }
-  result.push_back({"model.norm.weight", Shape{hidden}});
-  result.push_back({kHead, Shape{config.vocab_size, hidden}, !config.tie_word_embeddings});
+  add_norm(result, config, "model.norm", hidden);
+  const Shape head{config.vocab_size, hidden};
+  if (quantizes_head(config)) {
+    add_linear_tensors(result, config.quantization, kHeadLayer, head, false);
+  } else {
+    result.push_back({kHead, head, !config.tie_word_embeddings});
+  }
   return result;
 }
 
 HeadChoice choose_head(const Checkpoint& checkpoint, const ModelConfig& config) {
   const StoredTensor* head = checkpoint.find(kHead);
-  if (!config.tie_word_embeddings) return {&checkpoint.at(kHead), false, false};
+  if (!config.tie_word_embeddings || quantizes_head(config)) return {&checkpoint.at(kHead), false, false};
   const StoredTensor& embedding = checkpoint.at(kEmbedding);
   if (head == nullptr) return {&embedding, true, false};
   const bool same = head->dtype == embedding.dtype && head->bytes.size() == embedding.bytes.size() &&

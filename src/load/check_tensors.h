@@ -17,6 +17,8 @@ struct ExpectedTensor {
   bool required = true;
   /// What it may be stored as; the default is what weights are: float32, bfloat16 or float16.
   std::vector<DType> dtypes = {DType::kF32, DType::kBF16, DType::kF16};
+  /// Shapes that hold the same numbers in the same order.
+  std::vector<Shape> equivalent_shapes = {};
 };
 
 /// Checks a checkpoint against what a model wants, and reports everything in one error (kCorruptData): missing tensors,
@@ -25,8 +27,9 @@ struct ExpectedTensor {
 /// buffers that old writers saved, which follow from the config.
 void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected);
 
-/// Every tensor of a Qwen3 or Qwen3-MoE checkpoint, under Hugging Face's names, in the order of the layers.
-/// lm_head.weight is optional where the config ties it to the embedding.
+/// Every tensor of a Qwen3 or Qwen3-MoE checkpoint, under Hugging Face's names, in the order of the layers: those of
+/// quantised layers as their scheme stores them (see load/quantized_tensors.h). lm_head.weight is optional where the
+/// config ties it to the embedding and it is not quantised. Throws as check_quantization does.
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 
 /// The tensor that the output head multiplies with, as recent Hugging Face libraries choose: without tied embeddings

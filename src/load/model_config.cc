@@ -169,15 +169,9 @@ void read_tokens(ConfigReader& reader, ModelConfig& config) {
 
 /// Refuses the keys by which Hugging Face would build another network.
 void check_refused(ConfigReader& reader) {
-  for (const char* key : {"quantization_config", "compression_config", "quantization"}) {
-    if (!reader.has(key)) {
-      reader.get(key);
-      continue;
-    }
-    const nlohmann::json& value = *reader.get(key);
-    const auto method = value.is_object() ? value.find("quant_method") : value.end();
-    reader.refuse(key, fmt::format("quantised weights ({}) come with a later version",
-                                   value.is_object() && method != value.end() ? describe(*method) : "no quant_method"));
+  for (const char* key : {"compression_config", "quantization"}) {
+    if (reader.has(key)) reader.refuse(key, "quantised weights are described by quantization_config");
+    reader.get(key);
   }
   if (reader.number("partial_rotary_factor", 1.0, 0.0) != 1.0) {
     reader.refuse("partial_rotary_factor", "every dimension of a head is rotated");
@@ -206,6 +200,11 @@ ModelConfig ModelConfig::parse(std::string_view json, const std::string& what) {
   read_experts(reader, config);
   check_windows(reader, config);
   config.rope = read_rope_config(reader, config.max_position_embeddings, what, config.unused_keys);
+  if (reader.has("quantization_config")) {
+    config.quantization =
+        Quantization::from_compressed_tensors(*reader.get("quantization_config"), what, config.unused_keys);
+  }
+  reader.get("quantization_config");
   read_dtype(reader, config);
   read_tokens(reader, config);
   // No effect on results, but a wrong type is a damaged file.
@@ -221,11 +220,15 @@ ModelConfig ModelConfig::parse(std::string_view json, const std::string& what) {
 ModelConfig ModelConfig::load(const std::filesystem::path& path) {
   const bool directory = std::filesystem::is_directory(path);
   const std::filesystem::path file = directory ? path / "config.json" : path;
-  const ModelConfig config = parse(read_file(file, kMaxConfigBytes), file.string());
-  const std::filesystem::path quantised = file.parent_path() / "quant_model_description.json";
-  if (directory && std::filesystem::exists(quantised)) {
-    throw Error(ErrorCode::kUnsupported, "{}: quantised weights come with a later version", quantised.string());
+  ModelConfig config = parse(read_file(file, kMaxConfigBytes), file.string());
+  const std::filesystem::path description = file.parent_path() / "quant_model_description.json";
+  if (!directory || !std::filesystem::exists(description)) return config;
+  if (config.quantization.quantizes_anything()) {
+    throw Error(ErrorCode::kCorruptData, "{} describes quantised weights, and so does {}", description.string(),
+                config.quantization.source());
   }
+  config.quantization =
+      Quantization::from_description(read_file(description, kMaxConfigBytes), description.string(), config.unused_keys);
   return config;
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "load/quantization.h"
 #include "tensor/dtype.h"
 
 namespace reprise::load {
@@ -71,13 +72,17 @@ struct ModelConfig {
   bool norm_topk_prob = false;
   std::vector<int32_t> mlp_only_layers;
 
+  /// From quantization_config, or from the quant_model_description.json beside the file.
+  Quantization quantization;
+
   std::vector<std::string> unused_keys;
 
   /// Reads the text of a config.json; `what` names it in messages. Throws kCorruptData (a wrong type or value, naming
-  /// key and value) or kUnsupported (another model type, a quantised checkpoint, a key that would change results).
+  /// key and value) or kUnsupported (another model type, another quantisation than those of load/quantization.h, a key
+  /// that would change results).
   static ModelConfig parse(std::string_view json, const std::string& what = "config.json");
-  /// Reads a config.json, or that of a directory; also kNotFound and kIo. Refuses a directory whose weights are
-  /// quantised according to a quant_model_description.json beside it.
+  /// Reads a config.json, or that of a directory with the quant_model_description.json beside it; also kNotFound and
+  /// kIo. Both kinds of quantisation at once are refused (kCorruptData).
   static ModelConfig load(const std::filesystem::path& path);
 
   int64_t query_size() const { return num_attention_heads * head_dim; }

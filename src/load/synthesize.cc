@@ -169,6 +169,10 @@ void synthesize_checkpoint(const std::string& shape, const std::filesystem::path
                            const SynthesisOptions& options) {
   const std::string config_text = find_config(shape);
   const ModelConfig config = ModelConfig::parse(config_text, shape);
+  if (config.quantization.quantizes_anything()) {
+    throw Error(ErrorCode::kUnsupported, "{}: random weights are float, not quantised", shape)
+        .remedy("quantise the written model");
+  }
   const std::vector<Shard> shards = plan_shards(config, options.max_shard_bytes);
   uint64_t total = 0;
   for (const Shard& shard : shards) {

@@ -25,6 +25,10 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     throw Error(ErrorCode::kUnsupported, "model_type 'qwen3_moe' is read but not built yet")
         .remedy("use a dense Qwen3");
   }
+  if (config.quantization.quantizes_anything()) {
+    throw Error(ErrorCode::kUnsupported, "{}: quantised weights are read but not computed with yet",
+                config.quantization.source());
+  }
   if (!config.unused_keys.empty()) {
     std::string keys;
     for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;
