@@ -47,14 +47,14 @@ std::string write_hazard(const Graph& graph, const Node& cat, NodeId cat_id) {
         return fmt::format("{} overwrites %{} behind it", graph::describe(node), name);
       }
       const auto looks_at = [&](ValueId id) { return id != graph::kAbsent && graph.value(id).root == argument; };
-      if (result_written && !graph.streams().empty()) {
-        return "the result is overwritten, and other streams may use an argument meanwhile";
-      }
       if (result_written && std::any_of(node.inputs.begin(), node.inputs.end(), looks_at)) {
         return fmt::format("{} uses %{} after the result is overwritten", graph::describe(node), name);
       }
     }
     result_written = result_written || graph::writes(graph, node, result);
+  }
+  if (result_written && !graph.streams().empty()) {
+    return "the result is overwritten, and other streams may use an argument meanwhile";
   }
   const auto returned = [&](ValueId output) {
     return std::find(cat.inputs.begin(), cat.inputs.end(), graph.value(output).root) != cat.inputs.end();

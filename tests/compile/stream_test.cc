@@ -233,6 +233,20 @@ TEST_F(Streams, PartsOfACatMayComeFromSeveralStreams) {
   EXPECT_THAT(text, HasSubstr("placed = true"));
 }
 
+TEST_F(Streams, PartsAreNotPlacedInACatThatIsOverwrittenWhileAnotherStreamMayLookAtThem) {
+  EXPECT_THAT(after("remove_cat_ops",
+                    "  %y = silu(%x) : float32[s0, 4]\n"
+                    "  record_event() {event = \"y\"}\n"
+                    "  wait_event() {event = \"y\"} on a\n"
+                    "  %s = silu(%y) : float32[s0, 4] on a\n"
+                    "  %z = mul(%x, %x) : float32[s0, 4]\n"
+                    "  %c = cat(%y, %z, none, none, none, none, none, none) {axis = 0, placed = false} : "
+                    "float32[2*s0, 4]\n"
+                    "  silu_(%c)\n"
+                    "  return %c, %s\n"),
+              HasSubstr("the result is overwritten, and other streams may use an argument meanwhile"));
+}
+
 TEST_F(Streams, ReplacementsDoNotUseScopes) {
   ReplacementSet set(registry_);
   ReplacementRule rule;
