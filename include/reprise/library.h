@@ -14,6 +14,7 @@
 #include "compile/trace_method.h"
 #include "device/device.h"
 #include "graph/graph.h"
+#include "ops/forward_context.h"
 #include "ops/registry.h"
 #include "reprise/backend.h"
 #include "reprise/compiled_method.h"
@@ -86,6 +87,10 @@ class Library {
   /// again for it. Inside of a method: ops/scopes.h. Throws kInvalidArgument beyond the device's cores.
   Scope limit_core_num(int matrix_cores, int vector_cores = 0);
 
+  /// For operator calls outside of a compiled method, which are queued at once: to pack weights, for one. Its state
+  /// is the library's, which must outlive it; register operators with kernels before they are called.
+  ops::ForwardContext eager() const;
+
   device::Device& device() const;
   device::Stream& stream() const;
   const ops::Registry& registry() const;
@@ -100,6 +105,9 @@ class Library {
   std::vector<std::byte> to_bytes(const Tensor& tensor) const;
   Tensor from_floats(const Shape& shape, std::span<const float> values) const;
   std::vector<float> to_floats(const Tensor& tensor) const;
+  /// int32, as operators take ids, positions and slots.
+  Tensor from_integers(const Shape& shape, std::span<const int32_t> values) const;
+  std::vector<int32_t> to_integers(const Tensor& tensor) const;
 
  private:
   /// Checks the options and completes them with what is registered.

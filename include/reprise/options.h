@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "compile/compile_options.h"
-#include "compile/option_names.h"
 #include "device/device.h"
 #include "replay/graph_pool.h"
 #include "replay/step_counters.h"
@@ -30,7 +29,7 @@ struct MethodOptions {
   std::vector<std::string> argument_names;  ///< for guards and graphs; empty: "a0", "a1" ...
   Mode mode = Mode::kFull;
   Dynamic dynamic = Dynamic::kAutomatic;
-  /// npugraph_ex's options, see docs/options.md. By name: `set_option(options.compile, "capture_limit", 8)`.
+  /// npugraph_ex's options, see docs/options.md.
   compile::CompileOptions compile;
   /// Mode piecewise: the operators that run eagerly, between the captured pieces.
   std::vector<std::string> splitting_ops = {"paged_attention"};

@@ -67,6 +67,21 @@ std::string first_difference(const std::string& before, const std::string& now) 
   return "one is longer";
 }
 
+/// What the passes did: a table of those that did something or left something alone, and the names of the others.
+std::string effects(const std::vector<compile::PassReport>& reports) {
+  std::vector<compile::PassReport> telling;
+  std::string others;
+  for (const compile::PassReport& report : reports) {
+    if (report.matches > 0 || !report.refusals.empty() || report.nodes_before != report.nodes_after) {
+      telling.push_back(report);
+    } else {
+      others += (others.empty() ? "nothing to do: " : ", ") + report.pass;
+    }
+  }
+  if (!others.empty()) others += '\n';
+  return (telling.empty() ? "" : replay::pass_table(telling)) + others;
+}
+
 }  // namespace
 
 CompiledMethod::Implementation::Implementation(std::shared_ptr<Library::Implementation> library,
@@ -249,12 +264,23 @@ const Backend* CompiledMethod::Implementation::backend() const {
 
 std::string CompiledMethod::Implementation::explain() const {
   std::string text = fmt::format("method {}: mode {}, {} traces\n", spec_.name, name_of(options_.mode), variants());
+  const bool several = variants_.size() > 1;
+  if (several) {
+    std::vector<compile::Guard> shared = variants_[0].variant->guards();
+    const std::vector<compile::Guard>& telling = variants_[0].telling;
+    std::erase_if(shared, [&](const compile::Guard& guard) {
+      return std::find(telling.begin(), telling.end(), guard) != telling.end();
+    });
+    text += "\nguards of every trace:\n" + compile::to_text(shared, spec_.names);
+  }
   for (int64_t i = 0; i < variants(); ++i) {
     const api::MethodVariant& one = variant(i);
     text +=
         fmt::format("\ntrace {}: {} nodes, {} captured graphs\n", i, one.graph().order().size(), one.captured_graphs());
-    if (!one.pass_reports().empty()) text += replay::pass_table(one.pass_reports());
-    text += "guards:\n" + one.guards_text() + one.keys_text();
+    text += effects(one.pass_reports());
+    text += "guards:\n" +
+            (several ? compile::to_text(variants_[static_cast<size_t>(i)].telling, spec_.names) : one.guards_text());
+    text += one.keys_text();
   }
   return text + "\n" + counters_.to_text();
 }

@@ -32,6 +32,17 @@ void complete_names(compile::MethodSpec& spec, MethodOptions& options) {
   }
 }
 
+template <typename T>
+std::vector<T> elements(const Library& library, const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() != dtype) {
+    throw Error(ErrorCode::kInvalidArgument, "{} is not {}", tensor.meta().to_string(), name_of(dtype));
+  }
+  std::vector<T> values(static_cast<size_t>(tensor.shape().elements()));
+  const std::vector<std::byte> bytes = library.to_bytes(tensor);
+  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
+  return values;
+}
+
 }  // namespace
 
 Library::Library(std::unique_ptr<device::Device> device, ops::Registry registry)
@@ -133,6 +144,8 @@ Scope Library::limit_core_num(int matrix_cores, int vector_cores) {
   return Scope([state = implementation_, before] { state->stream->set_core_limit(before); });
 }
 
+ops::ForwardContext Library::eager() const { return ops::ForwardContext(implementation_->eager); }
+
 device::Device& Library::device() const { return *implementation_->device; }
 device::Stream& Library::stream() const { return *implementation_->stream; }
 const ops::Registry& Library::registry() const { return implementation_->registry; }
@@ -168,15 +181,15 @@ std::vector<std::byte> Library::to_bytes(const Tensor& tensor) const {
 Tensor Library::from_floats(const Shape& shape, std::span<const float> values) const {
   return from_bytes(TensorMeta(DType::kF32, shape), std::as_bytes(values));
 }
-
 std::vector<float> Library::to_floats(const Tensor& tensor) const {
-  if (tensor.dtype() != DType::kF32) {
-    throw Error(ErrorCode::kInvalidArgument, "{} is not float32", tensor.meta().to_string());
-  }
-  std::vector<float> values(static_cast<size_t>(tensor.shape().elements()));
-  const std::vector<std::byte> bytes = to_bytes(tensor);
-  std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
-  return values;
+  return elements<float>(*this, tensor, DType::kF32);
+}
+
+Tensor Library::from_integers(const Shape& shape, std::span<const int32_t> values) const {
+  return from_bytes(TensorMeta(DType::kI32, shape), std::as_bytes(values));
+}
+std::vector<int32_t> Library::to_integers(const Tensor& tensor) const {
+  return elements<int32_t>(*this, tensor, DType::kI32);
 }
 
 }  // namespace reprise

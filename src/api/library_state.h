@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compile/replacement.h"
+#include "ops/eager_dispatcher.h"
 #include "reprise/library.h"
 
 namespace reprise {
@@ -16,13 +17,15 @@ class Library::Implementation {
       : device(std::move(owned_device)),
         registry(std::move(operators)),
         stream(device->create_stream({0, "library"})),
-        replacements(registry) {}
+        replacements(registry),
+        eager(registry, *device, *stream) {}
 
   std::unique_ptr<device::Device> device;
   ops::Registry registry;
   std::unique_ptr<device::Stream> stream;
   compile::ReplacementSet replacements;
   std::map<std::string, Backend, std::less<>> backends;
+  ops::EagerDispatcher eager;
   Stance stance = Stance::kDefault;
 };
 

@@ -384,8 +384,8 @@ std::vector<Tensor> MethodVariant::run_backend(std::span<const compile::Argument
   for (const int32_t argument : traced_.inputs) {
     inputs.push_back(*compile::tensor_of(arguments[static_cast<size_t>(argument)]));
   }
-  ++state_.counters.node_runs;
   std::vector<Tensor> outputs = backend_->run({symbols_, inputs, lists_of(arguments), state_.stream});
+  ++state_.counters.node_runs;
   if (outputs.size() == traced_.graph.outputs().size()) return outputs;
   throw Error(ErrorCode::kInvalidArgument, "{}: backend '{}' gave {} results, the graph has {}", state_.spec.name,
               state_.options.backend, outputs.size(), traced_.graph.outputs().size());
@@ -404,11 +404,11 @@ std::vector<Tensor> MethodVariant::run(std::span<const compile::Argument> argume
   if (!replayed) entry = &node_entry(arguments);
   copy_inputs(*entry, arguments);
   if (replayed) {
-    ++state_.counters.replays;
     cache_->replay(*entry->captured, state_.stream, lists);
+    ++state_.counters.replays;
   } else {
-    ++state_.counters.node_runs;
     entry->nodes->run(state_.stream, lists);
+    ++state_.counters.node_runs;
   }
   last_entry_ = entry;
   return results(*entry, arguments);
@@ -423,7 +423,7 @@ std::vector<MethodVariant::KeyPart> MethodVariant::parts_of(std::span<const int6
     parts.push_back({std::move(name), {values.begin(), values.end()}});
     key = key.subspan(values.size());
   };
-  for (const compile::Quantity& symbol : traced_.symbols) take(names[static_cast<size_t>(symbol.argument)], 1);
+  for (const compile::Quantity& symbol : traced_.symbols) take(compile::to_text(symbol, names), 1);
   for (size_t i = 0; i < traced_.lists.size(); ++i) {
     if (!list_in_key_[i]) continue;
     const Dim& length = traced_.graph.value(traced_.graph.lists()[i]).length;
@@ -464,7 +464,15 @@ std::string MethodVariant::keys_text() const {
     text += fmt::format("list {}: {}\n", state_.spec.names[static_cast<size_t>(traced_.lists[i])],
                         list_in_key_[i] ? "part of the key" : "updatable");
   }
-  for (const auto& [key, _] : entries_) text += fmt::format("captured: {}\n", describe_key(key));
+  for (const auto& [key, entry] : entries_) {
+    text += fmt::format("captured: {}", describe_key(key));
+    const int64_t eager = entry.captured->eager_nodes();
+    if (eager > 0) {
+      const int64_t pieces = static_cast<int64_t>(entry.captured->pieces.size()) - eager;
+      text += fmt::format("; {} pieces, {} operators run eagerly between them", pieces, eager);
+    }
+    text += '\n';
+  }
   return text;
 }
 

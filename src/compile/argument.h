@@ -13,6 +13,7 @@ namespace reprise::compile {
 /// to its address.
 struct Parameter {
   Tensor tensor;
+  operator const Tensor&() const { return tensor; }  // NOLINT: operators take it as the tensor that it is
 };
 
 /// One argument of a compiled method: tensors, lists of host integers (borrowed for the call), and host scalars.

@@ -26,8 +26,7 @@ struct CompileOptions {
   bool clone_input = true;
   /// Every output that is no alias of an input is copied after a replay, so that the next one cannot overwrite it.
   bool clone_output = false;
-  /// The caller promises that parameters never move: their addresses are no part of a captured graph's key, and one
-  /// that moves all the same is an error.
+  /// The caller promises that parameters never move: their addresses are no part of a captured graph's key.
   bool frozen_parameter = false;
   /// Captures again on every call: tells a wrong capture from wrong memory at replay.
   bool force_recapture = false;

@@ -6,7 +6,6 @@
 #include "base/error.h"
 
 namespace reprise::compile {
-namespace {
 
 std::string to_text(const Quantity& quantity, std::span<const std::string> names) {
   const std::string& name = names[static_cast<size_t>(quantity.argument)];
@@ -30,6 +29,8 @@ std::string to_text(const Quantity& quantity, std::span<const std::string> names
   }
   return name;
 }
+
+namespace {
 
 std::string to_text(const GuardValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;

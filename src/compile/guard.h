@@ -20,6 +20,9 @@ struct Quantity {
   friend bool operator==(const Quantity&, const Quantity&) = default;
 };
 
+/// "x.size(0)", with the arguments' names.
+std::string to_text(const Quantity& quantity, std::span<const std::string> names);
+
 using GuardValue = std::variant<int64_t, double, bool, std::string>;
 
 /// What a quantity is in these arguments; 0 for sizes and strides of axes that are not there.

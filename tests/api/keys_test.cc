@@ -95,7 +95,7 @@ TEST_F(Keys, SizesAndDimensionsMakeTheKeyTogether) {
   EXPECT_EQ(captures(4, 7), 2);
   EXPECT_EQ(captures(5, 7), 3);
   EXPECT_EQ(method.variants(), 1);
-  expect_text(method.explain(), "captured: x = 4, scale = 8");
+  expect_text(method.explain(), "captured: x.size(0) = 4, scale = 8");
   EXPECT_EQ(captures(1, 7), 3) << "of the first trace";
   EXPECT_EQ(method.variants(), 2) << "1 is traced for itself";
 }
@@ -188,7 +188,7 @@ TEST_F(Keys, ListsOfDifferentLengthsMakeDifferentKeys) {
   });
   EXPECT_EQ(method.counters().captures, 3);
   EXPECT_EQ(method.counters().fallen_back(FallbackReason::kCaptureLimit), 1);
-  expect_text(log, "what varies: x (4 values), amounts");
+  expect_text(log, "what varies: x.size(0) (4 values), amounts");
 }
 
 TEST_F(Keys, BeyondTheCaptureLimitCallsRunNodeByNodeAndRight) {
@@ -220,7 +220,7 @@ TEST_F(Keys, BeyondTheCaptureLimitCallsRunNodeByNodeAndRight) {
     EXPECT_EQ(method.counters().replays, limit == 1 ? 2 : 4);
     EXPECT_EQ(count_of(log, "is reached"), 1) << log;
     expect_text(log, fmt::format("m: capture_limit of {} graphs is reached", limit));
-    expect_text(log, fmt::format("what varies: x ({} values)", limit + 1));
+    expect_text(log, fmt::format("what varies: x.size(0) ({} values)", limit + 1));
   }
 }
 
