@@ -92,9 +92,7 @@ YamlNode parse_yaml(const std::string& text, const std::string& name) {
   Converter converter(name);
   std::vector<YAML::Node> documents;
   try {
-    // yaml-cpp takes a quote that is open at the end of a file for closed if the last line has an end, and so takes
-    // the lines behind the quote for text.
-    documents = YAML::LoadAll(text.substr(0, text.find_last_not_of(" \t\r\n") + 1));
+    documents = YAML::LoadAll(text);
   } catch (const YAML::Exception& error) {
     converter.fail(error.mark.is_null() ? 1 : error.mark.line + 1, "no valid YAML: " + error.msg);
   }
