@@ -72,7 +72,14 @@ def update():
     parts = re.split(r"^(## \w+\n)", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
     for i in range(1, len(parts), 2):
         printed = run(parts[i][3:-1])
-        parts[i + 1] = BLOCK.sub(lambda block: f"```{block[1]}\n{printed[block[1]]}```\n", parts[i + 1])
+
+        def renewed(block, printed=printed):
+            text = printed[block[1]]
+            if without_what_varies(text) == without_what_varies(block[2]):
+                return block[0]
+            return f"```{block[1]}\n{text}```\n"
+
+        parts[i + 1] = BLOCK.sub(renewed, parts[i + 1])
     DOCUMENT.write_text("".join(parts), encoding="utf-8")
 
 
