@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/fused_norm.h"
+#include "ops/int8_linear.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
 #include "ops/measure.h"
@@ -26,6 +27,7 @@ Registry make_catalogue() {
   register_copies(registry);
   register_elementwise(registry);
   register_norm(registry);
+  register_int8_linear(registry);
   register_linear(registry);
   register_embedding(registry);
   register_rope(registry);

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
+#include "ops/int8_linear.h"
+#include "ops/quantize.h"
 #include "ops/reference_access.h"
 
 namespace reprise::ops {
@@ -53,7 +55,7 @@ void reference_linear(const OpCall& call) {
 }
 
 void infer_pack(const OpCall& call, std::span<TensorMeta> outputs) {
-  require_float(call, 0);
+  if (call.inputs[0].dtype() != DType::kI8) require_float(call, 0);
   require_rank(call, 0, 2);
   require_dense_rows(call, 0);
   const auto& format = std::get<std::string>(call.attributes[0]);
@@ -67,6 +69,13 @@ void reference_pack(const OpCall& call) {
                 call.outputs[0].format().name());
   }
   const RowReader x(call.inputs[0]);
+  if (call.inputs[0].dtype() == DType::kI8) {
+    auto* to = call.outputs[0].data_as<int8_t>();
+    for (int64_t row = 0; row < x.rows(); ++row) {
+      for (int64_t i = 0; i < x.columns(); ++i) *to++ = call.inputs[0].data_as<int8_t>()[x.element(row, i)];
+    }
+    return;
+  }
   RowWriter y(call.outputs[0]);
   for (int64_t row = 0; row < x.rows(); ++row) {
     for (int64_t i = 0; i < x.columns(); ++i) y.set(row, i, x(row, i));
@@ -77,8 +86,19 @@ void reference_pack(const OpCall& call) {
 
 Tensor linear(ForwardContext& context, const Tensor& x, const LinearWeights& weights, std::optional<DType> out_dtype,
               std::source_location where) {
-  return dispatch_call(context, "linear", {x, weights.weight, weights.bias}, {}, {out_dtype.value_or(x.dtype())},
-                       where);
+  const DType out = out_dtype.value_or(x.dtype());
+  if (weights.weight.dtype() != DType::kI8) {
+    return dispatch_call(context, "linear", {x, weights.weight, weights.bias}, {}, {out}, where);
+  }
+  Int8LinearTerms terms{
+      .scale = weights.scale, .row_scales = {}, .quant_bias = weights.quant_bias, .bias = weights.bias};
+  if (weights.input_scale.defined()) {
+    const Tensor quantized = quantize(context, x, weights.input_scale, weights.input_offset, where);
+    return int8_linear(context, quantized, weights.weight, terms, out, where);
+  }
+  const Quantized quantized = dynamic_quantize(context, x, {}, where);
+  terms.row_scales = quantized.scales;
+  return int8_linear(context, quantized.values, weights.weight, terms, out, where);
 }
 
 Tensor pack_linear_weight(ForwardContext& context, const Tensor& weight, std::string_view format,

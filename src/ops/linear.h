@@ -14,13 +14,20 @@ struct LinearWeights {
   /// How the layer is cut when a model is spread over several devices.
   enum class Parallel { kNone, kColumn, kRow };
 
-  Tensor weight;  ///< [N, K] float32 or bfloat16, plain or packed by pack_linear_weight
+  Tensor weight;  ///< [N, K] float32, bfloat16 or int8, plain or packed by pack_linear_weight
   Tensor bias;    ///< float32 [N], or absent
   Parallel parallel = Parallel::kNone;
+
+  // With an int8 weight only (W8A8).
+  Tensor scale{};         ///< float32 [N]: of a step of the weight, or with input_scale of a step of the product
+  Tensor quant_bias{};    ///< int32 [N], in steps of the product; or absent
+  Tensor input_scale{};   ///< float32 [1]: x is quantised with it; absent: each row of x with a scale of its own
+  Tensor input_offset{};  ///< float32 [1], an integer; or absent: 0
 };
 
 /// y = x weight^T + bias, accumulated in float32 in one order over K for any number of rows; rounded once, to
-/// `out_dtype` (default: the dtype of x). x [..., K], y [..., N].
+/// `out_dtype` (default: the dtype of x). x [..., K], y [..., N]. With an int8 weight these are two operators: quantize
+/// or dynamic_quantize of x, then int8_linear.
 Tensor linear(ForwardContext& context, const Tensor& x, const LinearWeights& weights,
               std::optional<DType> out_dtype = std::nullopt,
               std::source_location where = std::source_location::current());

@@ -43,10 +43,21 @@ std::vector<Part> weight_parts(const Registry& registry, std::string_view device
   return parts;
 }
 
-std::vector<Part> bias_parts(std::span<const LinearWeights> weights) {
+/// What has one value for each row of the weight.
+constexpr Tensor LinearWeights::* kVectors[] = {&LinearWeights::bias, &LinearWeights::scale,
+                                                &LinearWeights::quant_bias};
+
+std::vector<Part> vector_parts(std::span<const LinearWeights> weights, Tensor LinearWeights::* vector) {
   std::vector<Part> parts;
-  for (const LinearWeights& one : weights) parts.push_back({one.bias, one.bias.meta().contiguous_bytes()});
+  for (const LinearWeights& one : weights) {
+    parts.push_back({one.*vector, (one.*vector).meta().contiguous_bytes()});
+  }
   return parts;
+}
+
+/// The same tensor in the same memory, or both absent.
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.defined() == b.defined() && a.storage() == b.storage() && a.offset_bytes() == b.offset_bytes();
 }
 
 /// The metadata of all parts together: axis 0 is the sum.
@@ -112,6 +123,10 @@ std::string merge_hazard(const Registry& registry, std::string_view device, std:
       return fmt::format("weight {} is {}, not contiguous", i, one.weight.meta().to_string());
     }
     if (one.bias.defined() != first.bias.defined()) return "some have a bias and some have none";
+    if (one.scale.defined() != first.scale.defined() || one.quant_bias.defined() != first.quant_bias.defined() ||
+        !is_same(one.input_scale, first.input_scale) || !is_same(one.input_offset, first.input_offset)) {
+      return fmt::format("weight {} is not quantised as the first is", i);
+    }
     if (one.parallel != first.parallel) return fmt::format("weight {} is not cut as the first is", i);
     if (i + 1 < weights.size() && !fills_its_blocks(registry, device, one.weight)) {
       return fmt::format("the {} rows of weight {} do not fill the blocks of the format '{}'", one.weight.size(0), i,
@@ -126,15 +141,17 @@ MergedLinearWeights merge_linear_weights(const Registry& registry, device::Devic
   const std::string hazard = merge_hazard(registry, device.name(), weights);
   if (!hazard.empty()) throw Error(ErrorCode::kInvalidArgument, "linear weights cannot be merged: {}", hazard);
   MergedLinearWeights result;
-  result.merged.parallel = weights[0].parallel;
+  result.merged = weights[0];
   result.parts.assign(weights.begin(), weights.end());
   std::vector<Part> parts = weight_parts(registry, device.name(), weights);
   result.merged.weight = lay_out(device, parts);
   for (size_t i = 0; i < parts.size(); ++i) result.parts[i].weight = parts[i].tensor;
-  if (!weights[0].bias.defined()) return result;
-  parts = bias_parts(weights);
-  result.merged.bias = lay_out(device, parts);
-  for (size_t i = 0; i < parts.size(); ++i) result.parts[i].bias = parts[i].tensor;
+  for (Tensor LinearWeights::* vector : kVectors) {
+    if (!(weights[0].*vector).defined()) continue;
+    parts = vector_parts(weights, vector);
+    result.merged.*vector = lay_out(device, parts);
+    for (size_t i = 0; i < parts.size(); ++i) result.parts[i].*vector = parts[i].tensor;
+  }
   return result;
 }
 
@@ -150,9 +167,11 @@ std::optional<LinearWeights> join_linear_weights(const Registry& registry, std::
     }
   };
   if (hazard.empty()) {
-    merged.parallel = weights[0].parallel;
+    merged = weights[0];
     join(weight_parts(registry, device, weights), merged.weight);
-    if (weights[0].bias.defined()) join(bias_parts(weights), merged.bias);
+    for (Tensor LinearWeights::* vector : kVectors) {
+      if ((weights[0].*vector).defined()) join(vector_parts(weights, vector), merged.*vector);
+    }
   }
   if (reason != nullptr) *reason = hazard;
   if (!hazard.empty()) return std::nullopt;

@@ -16,17 +16,17 @@ namespace reprise::ops {
 // of the merged product are bit by bit those of the separate ones.
 
 /// Why weights cannot be merged, "" if they can: they must agree in dtype, format, number of columns, being cut for
-/// several devices, and having a bias; and a packed weight, unless it is the last, must fill its blocks of rows (of 16
-/// on the CPU), because no rows may lie between it and the next one. The device's pack_linear_weight tells the sizes of
-/// packed weights.
+/// several devices, having a bias, and how they and their input are quantised; and a packed weight, unless it is the
+/// last, must fill its blocks of rows (of 16 on the CPU), because no rows may lie between it and the next one. The
+/// device's pack_linear_weight tells the sizes of packed weights.
 std::string merge_hazard(const Registry& registry, std::string_view device, std::span<const LinearWeights> weights);
 
 struct MergedLinearWeights {
   LinearWeights merged;
   std::vector<LinearWeights> parts;  ///< views of `merged`, as many as there were weights
 };
-/// Copies weights, and biases where they are, into one storage each. For loading: blocks, and the work that makes the
-/// weights must be done. Weights without memory give such. Throws kInvalidArgument with the hazard.
+/// Copies weights, and biases and scales where they are, into one storage each. For loading: blocks, and the work that
+/// makes the weights must be done. Weights without memory give such. Throws kInvalidArgument with the hazard.
 MergedLinearWeights merge_linear_weights(const Registry& registry, device::Device& device,
                                          std::span<const LinearWeights> weights);
 

@@ -141,7 +141,66 @@ void add_row_cases(std::vector<ConformanceCase>& cases) {
   cases.push_back({.op = "copy", .name = "int64", .inputs = {ints.with_meta(TensorMeta(DType::kI64, {3}))}});
 }
 
+namespace {
+
+/// All values of a byte, the extremes among them.
+Tensor int8_tensor(const Shape& shape, std::mt19937& random) {
+  const Tensor tensor = empty_tensor(DType::kI8, shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) tensor.data_as<int8_t>()[i] = static_cast<int8_t>(random());
+  return tensor;
+}
+
+void add_int8_linear_cases(std::vector<ConformanceCase>& cases) {
+  std::mt19937 random(4);
+  struct Size {
+    int64_t rows, outputs, inputs;
+  };
+  for (const Size& size : {Size{1, 1, 1}, Size{3, 31, 3}, Size{0, 16, 8}, Size{5, 3, 129}, Size{1, 129, 1030},
+                           Size{31, 48, 64}, Size{129, 33, 31}, Size{2, 0, 4}, Size{3, 5, 0}}) {
+    const Tensor weight = int8_tensor({size.outputs, size.inputs}, random);
+    const Tensor x = int8_tensor({size.rows, size.inputs}, random);
+    const Tensor scale = random_tensor(DType::kF32, {size.outputs}, random);
+    const Tensor bias = random_tensor(DType::kF32, {size.outputs}, random);
+    const Tensor row_scales = random_tensor(DType::kF32, {size.rows}, random);
+    std::vector<int32_t> sums(static_cast<size_t>(size.outputs));
+    for (int32_t& sum : sums) sum = static_cast<int32_t>(random()) / 4096;
+    const Tensor quant_bias = int_tensor(sums);
+    // Identity finds out what a device packed: see DeviceUnderTest::unpack.
+    cases.push_back(
+        {.op = "pack_linear_weight", .name = describe({weight}), .inputs = {weight}, .attributes = {std::string()}});
+    for (const DType out : kFloats) {
+      const auto add = [&](const Tensor& rows, const Tensor& integers, const Tensor& floats) {
+        cases.push_back({.op = "int8_linear",
+                         .name = fmt::format("{} to {}", describe({x, weight, rows, integers, floats}), name_of(out)),
+                         .inputs = {x, weight, scale, rows, integers, floats},
+                         .attributes = {out},
+                         .pack_weight = true});
+      };
+      add({}, {}, {});
+      add(row_scales, {}, {});
+      add(row_scales, {}, bias);
+      add({}, quant_bias, {});
+      add(row_scales, quant_bias, bias);
+    }
+  }
+  const Tensor weight = int8_tensor({20, 31}, random);
+  const Tensor scale = random_tensor(DType::kF32, {20}, random);
+  TensorMeta gaps(DType::kI8, {5, 31});
+  gaps.strides[0] = 40;
+  const Tensor wide = int8_tensor({5, 40}, random);
+  for (const Tensor& x : {wide.with_meta(gaps), int8_tensor({2, 3, 31}, random), int8_tensor({31}, random)}) {
+    cases.push_back({.op = "int8_linear",
+                     .name = describe({x}),
+                     .inputs = {x, weight, scale, {}, {}, {}},
+                     .attributes = {DType::kF32},
+                     .pack_weight = true});
+  }
+}
+
+}  // namespace
+
 void add_linear_cases(std::vector<ConformanceCase>& cases) {
+  add_int8_linear_cases(cases);
   std::mt19937 random(3);
   struct Size {
     int64_t rows, outputs, inputs;

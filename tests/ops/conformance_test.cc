@@ -13,6 +13,7 @@
 #include "ops/conformance_cases.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/host_tensor.h"
+#include "ops/int8_linear.h"
 #include "ops/linear.h"
 #include "ops/reference_dispatcher.h"
 
@@ -85,6 +86,7 @@ class DeviceUnderTest {
   Tensor unpack(const Tensor& weight) {
     const int64_t outputs = weight.size(0);
     const int64_t inputs = weight.size(1);
+    if (weight.dtype() == DType::kI8) return unpack_int8(weight);
     const Tensor identity = empty_tensor(DType::kF32, {inputs, inputs});
     for (int64_t i = 0; i < inputs; ++i) identity.data_as<float>()[i * inputs + i] = 1.0f;
     const Tensor transposed = download(linear(context_, upload(identity), {.weight = weight, .bias = {}}));
@@ -92,6 +94,23 @@ class DeviceUnderTest {
     for (int64_t n = 0; n < outputs; ++n) {
       for (int64_t k = 0; k < inputs; ++k) {
         plain.data_as<float>()[n * inputs + k] = transposed.data_as<float>()[k * outputs + n];
+      }
+    }
+    return plain;
+  }
+
+  Tensor unpack_int8(const Tensor& weight) {
+    const int64_t outputs = weight.size(0);
+    const int64_t inputs = weight.size(1);
+    const Tensor identity = empty_tensor(DType::kI8, {inputs, inputs});
+    for (int64_t i = 0; i < inputs; ++i) identity.data_as<int8_t>()[i * inputs + i] = 1;
+    const Tensor ones = float_tensor(DType::kF32, {outputs}, std::vector<float>(static_cast<size_t>(outputs), 1.0f));
+    const Int8LinearTerms terms{.scale = upload(ones), .row_scales = {}, .quant_bias = {}, .bias = {}};
+    const Tensor transposed = download(int8_linear(context_, upload(identity), weight, terms, DType::kF32));
+    const Tensor plain = empty_tensor(DType::kI8, {outputs, inputs});
+    for (int64_t n = 0; n < outputs; ++n) {
+      for (int64_t k = 0; k < inputs; ++k) {
+        plain.data_as<int8_t>()[n * inputs + k] = static_cast<int8_t>(transposed.data_as<float>()[k * outputs + n]);
       }
     }
     return plain;

@@ -71,6 +71,44 @@ TEST_P(LinearMerge, MergedProductsHoldTheBitsOfTheSeparateOnes) {
   }
 }
 
+TEST_P(LinearMerge, Int8WeightsMergeWithTheirScalesIfTheirInputIsQuantisedAlike) {
+  const auto int8_weights = [&](int64_t outputs) {
+    const Tensor plain = empty_tensor(DType::kI8, {outputs, 33});
+    for (int64_t i = 0; i < outputs * 33; ++i) plain.data_as<int8_t>()[i] = static_cast<int8_t>(random_());
+    LinearWeights result{.weight = pack_linear_weight(context_, plain), .bias = {}};
+    stream_->synchronize();
+    result.scale = random_tensor(DType::kF32, {outputs}, random_);
+    return result;
+  };
+  const Tensor x = random_tensor(DType::kBF16, {7, 33}, random_);
+  const Tensor input_scale = float_tensor(DType::kF32, {1}, {0.03f});
+  for (const bool is_static : {false, true}) {
+    LinearWeights separate[] = {int8_weights(48), int8_weights(16), int8_weights(21)};
+    for (LinearWeights& one : separate) {
+      if (!is_static) continue;
+      one.input_scale = input_scale;
+      std::vector<int32_t> sums(static_cast<size_t>(one.weight.size(0)));
+      for (int32_t& sum : sums) sum = static_cast<int32_t>(random_() % 100);
+      one.quant_bias = int_tensor(sums);
+    }
+    const MergedLinearWeights merged = merge_linear_weights(registry_, *device_, separate);
+    const auto joined = join_linear_weights(registry_, "cpu", merged.parts);
+    ASSERT_TRUE(joined);
+    EXPECT_EQ(joined->scale.data(), merged.merged.scale.data());
+    const Tensor all = linear(context_, x, *joined);
+    int64_t begin = 0;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t end = begin + separate[i].weight.size(0);
+      const Tensor expected = linear(context_, x, separate[i]);
+      expect_equal(linear(context_, x, merged.parts[i]), expected);
+      expect_equal(slice(context_, all, 1, begin, end), expected);
+      begin = end;
+    }
+    separate[1].input_scale = float_tensor(DType::kF32, {1}, {0.03f});
+    EXPECT_EQ(merge_hazard(registry_, "cpu", separate), "weight 1 is not quantised as the first is");
+  }
+}
+
 TEST_P(LinearMerge, PartsThatLieTogetherAreJoinedWithoutACopy) {
   const LinearWeights separate[] = {weights(DType::kBF16, 32, 8, true), weights(DType::kBF16, 16, 8, true)};
   std::string reason;

@@ -14,6 +14,7 @@
 #include "ops/embedding.h"
 #include "ops/fused_norm.h"
 #include "ops/host_tensor.h"
+#include "ops/int8_linear.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -181,6 +182,42 @@ TEST_F(Reference, DynamicQuantizeGivesEachRowItsScale) {
   const Quantized smooth = dynamic_quantize(context_, x, float_tensor(kF32, {3}, {1, 4, 1}));
   EXPECT_THAT(values_of(smooth.scales), ElementsAre(2, 0, IsNan()));
   EXPECT_EQ(smooth.values.data_as<int8_t>()[1], -127);
+}
+
+TEST_F(Reference, Int8LinearSumsExactlyThenScalesThenAddsTheBias) {
+  const auto bytes = [](const Shape& shape, std::initializer_list<int> values) {
+    const Tensor tensor = empty_tensor(DType::kI8, shape);
+    std::copy(values.begin(), values.end(), tensor.data_as<int8_t>());
+    return tensor;
+  };
+  const Tensor x = bytes({2, 3}, {1, -128, 127, 0, 0, 0});
+  const Tensor weight = bytes({2, 3}, {-128, -128, 127, 1, 2, 3});
+  Int8LinearTerms terms{.scale = float_tensor(kF32, {2}, {0.5f, 2}), .row_scales = {}, .quant_bias = {}, .bias = {}};
+  const float first = -128 + 128 * 128 + 127 * 127;
+  const float second = 1 - 2 * 128 + 3 * 127;
+  EXPECT_THAT(values_of(int8_linear(context_, x, weight, terms, kF32)), ElementsAre(first / 2, second * 2, 0, 0));
+  terms.row_scales = float_tensor(kF32, {2}, {0.25f, NAN});
+  terms.quant_bias = int_tensor({1, -1});
+  terms.bias = float_tensor(kF32, {2}, {1000, 2000});
+  EXPECT_THAT(values_of(int8_linear(context_, x, weight, terms, kF32)),
+              ElementsAre((first + 1) / 8 + 1000, (second - 1) / 2 + 2000, IsNan(), IsNan()));
+  EXPECT_EQ(int8_linear(context_, x, weight, terms, DType::kBF16).dtype(), DType::kBF16);
+}
+
+TEST_F(Reference, ALinearLayerWithInt8WeightsQuantisesItsInput) {
+  const Tensor x = float_tensor(kF32, {1, 2}, {127, -63.5f});
+  const Tensor weight = empty_tensor(DType::kI8, {1, 2});
+  weight.data_as<int8_t>()[0] = 2;
+  weight.data_as<int8_t>()[1] = 1;
+  LinearWeights weights{.weight = weight, .bias = {}};
+  weights.scale = float_tensor(kF32, {1}, {0.5f});
+  // 127 and -64 (half to even), the scale of the token is one.
+  EXPECT_THAT(values_of(linear(context_, x, weights)), ElementsAre((2 * 127 - 64) * 0.5f));
+  weights.input_scale = float_tensor(kF32, {1}, {2});
+  weights.input_offset = float_tensor(kF32, {1}, {3});
+  weights.quant_bias = int_tensor({10});
+  // 63.5 and -31.75 become 64 + 3 and -32 + 3.
+  EXPECT_THAT(values_of(linear(context_, x, weights)), ElementsAre((2 * 67 - 29 + 10) * 0.5f));
 }
 
 TEST_F(Reference, FusedOperatorsGiveWhatTheyReplace) {

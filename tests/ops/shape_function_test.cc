@@ -118,6 +118,23 @@ TEST(ShapeFunction, RefusesElementsAndShapesThatDoNotFit) {
                  {traced(kF32, {kT, 4}), traced(kF32, {8, 4}), traced(kBF16, {8})}, {Attribute(kF32)});
   expect_refused("linear: attribute 'out' is int32, expected float32 or bfloat16", "linear",
                  {traced(kF32, {kT, 4}), traced(kF32, {8, 4}), Tensor()}, {Attribute(kI32)});
+  const Tensor bytes = traced(DType::kI8, {kT, 4});
+  const Tensor weight = traced(DType::kI8, {8, 4});
+  const Tensor scale = traced(kF32, {8});
+  const Tensor none;
+  expect_refused("int8_linear: argument 'x' has dtype float32, expected int8", "int8_linear",
+                 {traced(kF32, {kT, 4}), weight, scale, none, none, none}, {Attribute(kF32)});
+  expect_refused("int8_linear: argument 'weight' has 131072 columns, expected at most 131071", "int8_linear",
+                 {traced(DType::kI8, {kT, 131072}), traced(DType::kI8, {8, 131072}), scale, none, none, none},
+                 {Attribute(kF32)});
+  expect_refused("int8_linear: argument 'scale' has shape [7], expected [8]", "int8_linear",
+                 {bytes, weight, traced(kF32, {7}), none, none, none}, {Attribute(kF32)});
+  expect_refused("int8_linear: argument 'row_scales' has shape [8], expected [s0]", "int8_linear",
+                 {bytes, weight, scale, traced(kF32, {8}), none, none}, {Attribute(kF32)});
+  expect_refused("int8_linear: argument 'quant_bias' has dtype float32, expected int32", "int8_linear",
+                 {bytes, weight, scale, none, traced(kF32, {8}), none}, {Attribute(kF32)});
+  expect_refused("int8_linear: attribute 'out' is int8, expected float32 or bfloat16", "int8_linear",
+                 {bytes, weight, scale, none, none, none}, {Attribute(DType::kI8)});
   expect_refused("pack_linear_weight: argument 'weight' has shape [8], expected 2 dimensions", "pack_linear_weight",
                  {traced(kF32, {8})}, {Attribute(std::string())});
   expect_refused("embedding: argument 'ids' has dtype float32, expected int32", "embedding",

@@ -58,6 +58,17 @@ std::vector<InstructionSet> available_instruction_sets() {
   return sets;
 }
 
+bool has_int8_dot_products(InstructionSet set) {
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
+  __builtin_cpu_init();
+  if (set == InstructionSet::kAvx2) return __builtin_cpu_supports("avxvnni");
+  if (set != InstructionSet::kPortable) return __builtin_cpu_supports("avx512vnni");
+#else
+  static_cast<void>(set);
+#endif
+  return false;
+}
+
 InstructionSet choose_instruction_set(std::string_view name) {
 #if defined(__x86_64__)
   __builtin_cpu_init();

@@ -21,6 +21,10 @@ std::string_view name_of(InstructionSet set);
 /// What this CPU and its operating system can run, ascending; always at least kPortable.
 std::vector<InstructionSet> available_instruction_sets();
 
+/// Whether this CPU has dot products of bytes that belong to an instruction set: AVX-VNNI to kAvx2, AVX512-VNNI to
+/// those above. Sums of int8 products are exact with and without them, so they are no instruction set of their own.
+bool has_int8_dot_products(InstructionSet set);
+
 /// The instruction set with this name, or the best available one for an empty name. Throws kInvalidArgument for an
 /// unknown name, kUnsupported for one that this CPU lacks and for an x86 CPU below x86-64-v2.
 InstructionSet choose_instruction_set(std::string_view name);

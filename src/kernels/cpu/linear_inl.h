@@ -1,14 +1,6 @@
 // Compiled once for each instruction set, see foreach_instruction_set.h.
 
-#ifndef REPRISE_KERNELS_CPU_LINEAR_ROW_BLOCK
-#define REPRISE_KERNELS_CPU_LINEAR_ROW_BLOCK
-namespace reprise::kernels::cpu {
-/// Rows of one tile: a multiple of kMaxTileRows, few enough that M = 512 gives many threads work.
-inline constexpr int64_t kLinearRowBlock = 96;
-/// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
-inline constexpr int64_t kLinearPanel = 4;
-}  // namespace reprise::kernels::cpu
-#endif
+#include "kernels/cpu/linear_tiles_inl.h"
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
@@ -207,22 +199,13 @@ void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_
   }
 }
 
-/// Tile t: block t / row_blocks of the outputs, block t % row_blocks of the rows. A range is cut into at most three
-/// rectangles, so that whole ones pass all rows over weights that are in the cache.
+/// Tiles as for_each_rectangle deals them.
 template <typename X, typename W>
 void linear(const void* arguments, int64_t first, int64_t last) {
   const LinearArguments& a = *static_cast<const LinearArguments*>(arguments);
-  const int64_t row_blocks = (a.rows + kLinearRowBlock - 1) / kLinearRowBlock;
-  while (first < last) {
-    const int64_t block = first / row_blocks;
-    const int64_t first_row_block = first % row_blocks;
-    int64_t end_block = block + 1;
-    int64_t end_row_block = smaller(row_blocks, first_row_block + last - first);
-    if (first_row_block == 0 && last - first >= row_blocks) end_block = last / row_blocks;
-    linear_rectangle<X, W>(a, first_row_block * kLinearRowBlock, smaller(a.rows, end_row_block * kLinearRowBlock),
-                           block, end_block);
-    first += (end_block - block) * (end_row_block - first_row_block);
-  }
+  for_each_rectangle(a.rows, first, last, [&](int64_t first_row, int64_t last_row, int64_t first_block, int64_t end) {
+    linear_rectangle<X, W>(a, first_row, last_row, first_block, end);
+  });
 }
 
 /// 16 values of a row as bfloat16.

@@ -21,6 +21,9 @@ inline device::cpu::CpuStream& stream_of(const ops::OpCall& call) {
   return static_cast<device::cpu::CpuStream&>(*call.stream);
 }
 
+/// The packing of int8 weights, see int8_linear.h.
+inline constexpr Format kInt8Format("n16k4");
+
 /// Of a tensor that the shape function has found to be float32 or bfloat16.
 inline Element element_of(const Tensor& tensor) {
   return tensor.dtype() == DType::kF32 ? Element::kF32 : Element::kBf16;

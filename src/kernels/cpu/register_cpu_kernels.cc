@@ -11,6 +11,7 @@ void register_cpu_kernels(ops::Registry& registry) {
 void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_rows(registry, set);
   register_elementwise(registry, set);
+  register_int8_linear(registry, set);
   register_linear(registry, set);
   register_attention(registry, set);
   register_convolution(registry, set);

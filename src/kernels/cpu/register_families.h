@@ -11,6 +11,7 @@ void register_attention(ops::Registry& registry, InstructionSet set);
 void register_convolution(ops::Registry& registry, InstructionSet set);
 void register_elementwise(ops::Registry& registry, InstructionSet set);
 void register_fused(ops::Registry& registry, InstructionSet set);
+void register_int8_linear(ops::Registry& registry, InstructionSet set);
 void register_linear(ops::Registry& registry, InstructionSet set);
 void register_measure(ops::Registry& registry, InstructionSet set);
 void register_moves(ops::Registry& registry);

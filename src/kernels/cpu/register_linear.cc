@@ -1,15 +1,19 @@
 #include "base/error.h"
+#include "kernels/cpu/int8_linear.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
 
-// linear and pack_linear_weight.
+// linear, and pack_linear_weight for it and for int8_linear.
 
 namespace reprise::kernels::cpu {
 namespace {
 
 /// The packing that linear reads for weights of a dtype.
-Format packed_format(const Tensor& weight) { return Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2"); }
+Format packed_format(const Tensor& weight) {
+  if (weight.dtype() == DType::kI8) return kInt8Format;
+  return Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2");
+}
 
 template <InstructionSet kSet>
 void run_linear(const ops::OpCall& call) {
@@ -52,20 +56,24 @@ size_t packed_storage(const ops::OpCall& call, size_t /*output*/, TensorMeta& me
                 weight.meta().to_string(), format.name());
   }
   meta.format = format;
+  if (weight.dtype() == DType::kI8) return static_cast<size_t>(int8_packed_bytes(weight.size(0), weight.size(1)));
   return static_cast<size_t>(packed_bytes(element_of(weight), weight.size(0), weight.size(1)));
 }
 
 template <InstructionSet kSet>
 void run_pack(const ops::OpCall& call) {
   static const KernelFunction(&functions)[2][2] = linear_kernels(kSet).pack;
-  static const NamedKernels<2> kernels("pack_linear_weight", kSet, {functions[0][0], functions[1][1]}, kElementNames);
+  static constexpr std::string_view kVariants[3] = {"f32", "bf16", "i8"};
+  static const NamedKernels<3> kernels(
+      "pack_linear_weight", kSet, {functions[0][0], functions[1][1], int8_linear_kernels(kSet, false).pack}, kVariants);
   const Tensor& weight = call.inputs[0];
   const PackLinearArguments arguments{.weight = weight.data(),
                                       .packed = call.outputs[0].data(),
                                       .outputs = weight.size(0),
                                       .inputs = weight.size(1),
                                       .row_stride = weight.stride(0)};
-  stream_of(call).launch(kernels[index_of(weight)], pack_linear_tiles(arguments.outputs), arguments);
+  const size_t variant = weight.dtype() == DType::kI8 ? 2 : index_of(weight);
+  stream_of(call).launch(kernels[variant], pack_linear_tiles(arguments.outputs), arguments);
 }
 
 }  // namespace

@@ -1,0 +1,155 @@
+// Compiled once for each instruction set, see foreach_instruction_set.h.
+
+#include "kernels/cpu/int8_dot_inl.h"
+#include "kernels/cpu/linear_tiles_inl.h"
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
+/// Sums that fit into the registers beside weights and a group: 32 registers with AVX-512, 16 without.
+constexpr int kInt8Budget = (REPRISE_VECTOR_BITS == 512 ? 24 : 12) / kSumRegisters;
+constexpr int kInt8MaxRows = kInt8Budget >= 6 ? 6 : kInt8Budget >= 3 ? 3 : 1;
+
+/// The most blocks (1, 2 or 4) that fit beside kRows rows.
+constexpr int int8_blocks_beside(int rows) { return 4 * rows <= kInt8Budget ? 4 : 2 * rows <= kInt8Budget ? 2 : 1; }
+
+template <int kRows, int kBlocks>
+struct Int8Accumulators {
+  Sums at[kRows][kBlocks];
+};
+
+/// Four inputs of kRows rows times kBlocks blocks.
+template <int kRows, int kBlocks>
+REPRISE_INLINE void add_group(const int8_t* x, int64_t x_row_stride, const int8_t* weight, int64_t block_stride,
+                              Int8Accumulators<kRows, kBlocks>& acc) {
+  Weights w[kBlocks];
+#pragma GCC unroll 4
+  for (int b = 0; b < kBlocks; ++b) w[b] = load_weights(weight + b * block_stride);
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    const Group group = broadcast_group(x + r * x_row_stride);
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) add_products(acc.at[r][b], group, w[b]);
+  }
+}
+
+/// From sums to y.
+template <int kRows, int kBlocks>
+REPRISE_INLINE void finish_int8_tile(const Int8LinearArguments& a, int64_t row, int64_t block,
+                                     const Int8Accumulators<kRows, kBlocks>& acc) {
+  for (int b = 0; b < kBlocks; ++b) {
+    const int64_t column = (block + b) * kLinearBlock;
+    const int64_t left = a.outputs - column;
+    const V scale = load_up_to(a.scale + column, left);
+    for (int r = 0; r < kRows; ++r) {
+      Sixteen sums = finish_sums(acc.at[r][b]);
+      if (a.quant_bias != nullptr) sums = sums + load_sixteen_up_to(a.quant_bias + column, left);
+      V value = to_float(sums) * scale;
+      if (a.row_scales != nullptr) value = value * set(a.row_scales[row + r]);
+      if (a.bias != nullptr) value = value + load_up_to(a.bias + column, left);
+      const int64_t offset = (row + r) * a.y_row_stride + column;
+      if (a.y_element == Element::kF32) {
+        store_up_to(static_cast<float*>(a.y) + offset, value, left);
+      } else {
+        store_up_to(static_cast<Bf16*>(a.y) + offset, value, left);
+      }
+    }
+  }
+}
+
+/// kRows rows times kBlocks blocks of 16 outputs.
+template <int kRows, int kBlocks>
+__attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, int64_t row, int64_t block) {
+  const int64_t block_stride = int8_block_bytes(a.inputs);
+  const int8_t* x = a.x + row * a.x_row_stride;
+  const int8_t* weight = static_cast<const int8_t*>(a.weight) + block * block_stride;
+  Int8Accumulators<kRows, kBlocks> acc;
+  for (int b = 0; b < kBlocks; ++b) {
+    int32_t compensation[kLinearBlock];
+    memcpy(compensation, weight + b * block_stride, sizeof(compensation));
+    const Sums start = no_sums(compensation);
+    for (int r = 0; r < kRows; ++r) acc.at[r][b] = start;
+  }
+  weight += kLinearBlock * static_cast<int64_t>(sizeof(int32_t));
+  int64_t k = 0;
+  for (; k + 4 <= a.inputs; k += 4) {
+    add_group<kRows, kBlocks>(x + k, a.x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  }
+  if (k < a.inputs) {
+    int8_t last[kRows][4] = {};
+    for (int r = 0; r < kRows; ++r) memcpy(last[r], x + r * a.x_row_stride + k, static_cast<size_t>(a.inputs - k));
+    add_group<kRows, kBlocks>(last[0], 4, weight + k * kLinearBlock, block_stride, acc);
+  }
+  finish_int8_tile(a, row, block, acc);
+}
+
+template <int kRows>
+REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block) {
+  constexpr int kBlocks = int8_blocks_beside(kRows);
+  int64_t block = first_block;
+  for (; block + kBlocks <= last_block; block += kBlocks) int8_register_tile<kRows, kBlocks>(a, row, block);
+  if constexpr (kBlocks > 2) {
+    if (block + 2 <= last_block) {
+      int8_register_tile<kRows, 2>(a, row, block);
+      block += 2;
+    }
+  }
+  if constexpr (kBlocks > 1) {
+    if (block < last_block) int8_register_tile<kRows, 1>(a, row, block);
+  }
+}
+
+/// Rows [first_row, last_row) times blocks [first_block, last_block).
+REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_row, int64_t last_row,
+                                   int64_t first_block, int64_t last_block) {
+  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
+    const int64_t panel_end = smaller(panel + kLinearPanel, last_block);
+    for (int64_t row = first_row; row < last_row;) {
+      const int64_t left = smaller(last_row - row, kInt8MaxRows);
+      if constexpr (kInt8MaxRows >= 6) {
+        if (left == 6) int8_rows<6>(a, row, panel, panel_end);
+        if (left == 5) int8_rows<5>(a, row, panel, panel_end);
+        if (left == 4) int8_rows<4>(a, row, panel, panel_end);
+      }
+      if constexpr (kInt8MaxRows >= 3) {
+        if (left == 3) int8_rows<3>(a, row, panel, panel_end);
+        if (left == 2) int8_rows<2>(a, row, panel, panel_end);
+      }
+      if (left == 1) int8_rows<1>(a, row, panel, panel_end);
+      row += left;
+    }
+  }
+}
+
+inline void int8_linear(const void* arguments, int64_t first, int64_t last) {
+  const Int8LinearArguments& a = *static_cast<const Int8LinearArguments*>(arguments);
+  for_each_rectangle(a.rows, first, last, [&](int64_t first_row, int64_t last_row, int64_t first_block, int64_t end) {
+    int8_rectangle(a, first_row, last_row, first_block, end);
+  });
+}
+
+/// Tile t: block t of the outputs.
+inline void pack_int8_linear(const void* arguments, int64_t first, int64_t last) {
+  const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
+  const int64_t block_bytes = int8_block_bytes(a.inputs);
+  for (int64_t block = first; block < last; ++block) {
+    const int8_t* from = static_cast<const int8_t*>(a.weight) + block * kLinearBlock * a.row_stride;
+    char* to = static_cast<char*>(a.packed) + block * block_bytes;
+    const int64_t lanes = smaller(kLinearBlock, a.outputs - block * kLinearBlock);
+    memset(to, 0, static_cast<size_t>(block_bytes));
+    char* weights = to + kLinearBlock * sizeof(int32_t);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const int8_t* row = from + lane * a.row_stride;
+      int32_t sum = 0;
+      for (int64_t k = 0; k < a.inputs; ++k) sum += row[k];
+      sum *= -128;
+      memcpy(to + lane * static_cast<int64_t>(sizeof(sum)), &sum, sizeof(sum));
+      int64_t k = 0;
+      for (; k + 4 <= a.inputs; k += 4) memcpy(weights + k * kLinearBlock + 4 * lane, row + k, 4);
+      if (k < a.inputs) memcpy(weights + k * kLinearBlock + 4 * lane, row + k, static_cast<size_t>(a.inputs - k));
+    }
+  }
+}
+
+constexpr Int8LinearKernels kInt8LinearKernels = {int8_linear, pack_int8_linear};
+
+}  // namespace reprise::kernels::cpu::REPRISE_ISA
