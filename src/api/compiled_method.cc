@@ -253,7 +253,18 @@ std::vector<Tensor> CompiledMethod::Implementation::run_eager(std::span<const co
   EagerHost host(*library_->device, *library_->stream);
   compile::MethodContext context(*eager_, host);
   const std::vector<compile::MethodValue> values = compile::eager_values(arguments);
-  std::vector<Tensor> results = spec_.method(context, values);
+  std::vector<Tensor> results;
+  try {
+    results = spec_.method(context, values);
+  } catch (...) {
+    // Side streams are joined, whatever they have queued by now.
+    try {
+      eager_->finish_method();
+    } catch (const Error& error) {
+      log_debug("ending a method that failed: {}", error.what());
+    }
+    throw;
+  }
   eager_->finish_method();
   return results;
 }

@@ -75,7 +75,26 @@ void BoundGraph::run(device::Stream& stream, std::span<const ops::HostList> list
     set_core_limit(node, stream, guard.limit());
     break;
   }
-  run_nodes(stream, lists, recorder, first, last, guard.limit());
+  try {
+    run_nodes(stream, lists, recorder, first, last, guard.limit());
+  } catch (...) {
+    join_after_failure(stream);
+    throw;
+  }
+}
+
+void BoundGraph::join_after_failure(device::Stream& stream) {
+  // A capture drops its streams when it is ended.
+  if (stream.capture_info().status != device::CaptureStatus::kNone) return;
+  try {
+    for (const auto& side : side_streams_) {
+      const std::unique_ptr<device::Event> queued = stream.device().create_event();
+      side->record(*queued);
+      stream.wait(*queued);
+    }
+  } catch (const Error& error) {
+    log_error("the side streams of a failed run could not be joined: {}", error.what());
+  }
 }
 
 void BoundGraph::prepare_streams(device::Stream& stream, device::CoreLimit outer) {

@@ -56,7 +56,8 @@ class BoundGraph {
   /// capture) each host-tiled node becomes a task group and leaves an update record, which re-issues it under the core
   /// limit that it was captured with. Side streams take part in a capture of `stream`. Launches outside of all core
   /// limits of the graph have that of `stream`, which has its own again when this returns or throws. Throws
-  /// kInvalidArgument for a limit above the device's cores.
+  /// kInvalidArgument for a limit above the device's cores. After an error, outside of a capture, `stream` waits for
+  /// what the side streams have queued by then.
   void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder = nullptr) {
     run(stream, lists, recorder, 0, size());
   }
@@ -76,6 +77,7 @@ class BoundGraph {
   static void record_group(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
                            ops::UpdateRecorder& recorder);
   void set_core_limit(const Node& node, device::Stream& stream, device::CoreLimit outer);
+  void join_after_failure(device::Stream& stream);
   void prepare_streams(device::Stream& stream, device::CoreLimit outer);
   device::Stream& stream_of(const Node& node, device::Stream& stream) {
     return node.lane == 0 ? stream : *side_streams_[static_cast<size_t>(node.lane) - 1];

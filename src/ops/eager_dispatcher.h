@@ -35,8 +35,8 @@ class EagerDispatcher final : public Dispatcher {
 
   /// Events that the method has not recorded, and limits above the device's cores: kInvalidArgument.
   void scope(const ScopeChange& change, std::source_location where) override;
-  /// To be called behind a method: the dispatcher's own stream waits for the side streams, and events are forgotten.
-  /// Throws kGraphBreak for scopes that were not closed in order; they are closed then.
+  /// To be called behind a method, also behind one that threw: the dispatcher's own stream waits for the side streams,
+  /// and events are forgotten. Throws kGraphBreak for scopes that were not closed in order; they are closed then.
   void finish_method();
 
   /// Calls so far, views included.

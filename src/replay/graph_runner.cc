@@ -144,11 +144,15 @@ class GraphRunner::Implementation {
   }
 
   void finish_failed_step() {
-    try {
-      stream_->synchronize();
-    } catch (const std::exception& error) {
-      log_debug("ending a step that failed: {}", error.what());
-    }
+    const auto attempt = [](const auto& end) {
+      try {
+        end();
+      } catch (const std::exception& error) {
+        log_debug("ending a step that failed: {}", error.what());
+      }
+    };
+    attempt([&] { eager_.finish_method(); });
+    attempt([&] { stream_->synchronize(); });
   }
 
   /// Sizes behind the first `capture_limit` of a kind are not captured.

@@ -499,6 +499,19 @@ TEST_P(RunStreams, APieceOfAGraphWithSideStreamsIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("side streams ('side')"));
 }
 
+TEST_P(RunStreams, BehindAFailedRunTheStreamWaitsForWhatTheSideStreamsHaveQueued) {
+  registry_.get("mul").set_kernel(
+      "cpu", {.run = [](const ops::OpCall&) { throw Error(ErrorCode::kInternal, "a fault half way"); }});
+  const auto bound = bind(lowered(trace([](ops::ForwardContext& context, const Tensor& x) {
+    const auto side = ops::stream(context, "side");
+    const Tensor y = ops::silu(context, x);
+    ops::copy_(context, x, ops::mul(context, x, x));
+    return y;
+  })));
+  EXPECT_EQ(error_of([&] { bound->run(*stream_, {}); }).message(), "a fault half way");
+  for (const float value : values(bound->outputs()[0])) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST_P(RunStreams, APieceBeginsUnderTheLimitThatIsInForce) {
   graph::Graph graph = lowered(trace([](ops::ForwardContext& context, const Tensor& x) {
     const auto limit = ops::limit_core_num(context, 1);
