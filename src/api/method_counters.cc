@@ -14,6 +14,8 @@ std::string_view name_of(RecaptureReason reason) {
       return "core_limit_changed";
     case RecaptureReason::kForced:
       return "forced";
+    case RecaptureReason::kChoiceChanged:
+      return "choice_changed";
   }
   return "unknown";
 }

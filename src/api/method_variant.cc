@@ -283,6 +283,32 @@ MethodVariant::Entry* MethodVariant::captured_entry(std::span<const compile::Arg
   return &kept;
 }
 
+bool MethodVariant::replay(Entry& entry, std::span<const ops::HostList> lists) {
+  replay::CaptureCache::Entry& captured = *entry.captured;
+  std::optional<replay::GuardMiss> miss = cache_->replay(captured, state_.stream, lists);
+  if (miss) {
+    if (captured_graphs() + static_cast<int64_t>(captured.variants.size()) >= state_.options.compile.capture_limit) {
+      ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureLimit)];
+      report_limit();
+      return false;
+    }
+    log_info("capturing {} again ({}): {}", state_.spec.name, describe_key(key_), miss->to_string());
+    ++state_.counters.recaptures[static_cast<size_t>(RecaptureReason::kChoiceChanged)];
+    try {
+      cache_->capture_variant(captured, lists);
+    } catch (const Error& error) {
+      ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureFailed)];
+      log_warning("capture of {} ({}) failed, it runs node by node: {}", state_.spec.name, describe_key(key_),
+                  error.what());
+      return false;
+    }
+    miss = cache_->replay(captured, state_.stream, lists);
+    if (miss) throw Error(ErrorCode::kInternal, "{} for the same lists", miss->to_string());
+  }
+  ++state_.counters.replays;
+  return true;
+}
+
 void MethodVariant::forget(std::map<std::vector<int64_t>, Entry>::iterator entry) {
   if (last_entry_ == &entry->second) last_entry_ = nullptr;
   entries_.erase(entry);
@@ -400,13 +426,13 @@ std::vector<Tensor> MethodVariant::run(std::span<const compile::Argument> argume
   make_key(arguments);
   const std::vector<ops::HostList> lists = lists_of(arguments);
   Entry* entry = captures() ? captured_entry(arguments, lists) : nullptr;
-  const bool replayed = entry != nullptr;
-  if (!replayed) entry = &node_entry(arguments);
-  copy_inputs(*entry, arguments);
-  if (replayed) {
-    cache_->replay(*entry->captured, state_.stream, lists);
-    ++state_.counters.replays;
-  } else {
+  if (entry != nullptr) {
+    copy_inputs(*entry, arguments);
+    if (!replay(*entry, lists)) entry = nullptr;
+  }
+  if (entry == nullptr) {
+    entry = &node_entry(arguments);
+    copy_inputs(*entry, arguments);
     entry->nodes->run(state_.stream, lists);
     ++state_.counters.node_runs;
   }

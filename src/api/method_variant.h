@@ -98,6 +98,8 @@ class MethodVariant {
   std::optional<RecaptureReason> recapture_reason(const Entry& entry, std::span<const compile::Argument> arguments);
   /// The entry of the key, captured if need be; null when the call must run node by node.
   Entry* captured_entry(std::span<const compile::Argument> arguments, std::span<const ops::HostList> lists);
+  /// Replays, captured once more for other choices of kernels if need be; false when the call must run node by node.
+  bool replay(Entry& entry, std::span<const ops::HostList> lists);
   void report_limit();
   /// A symbol, a list or the address of a parameter.
   struct KeyPart {

@@ -57,6 +57,7 @@ std::string statement_text(engine::Engine& engine) {
   if (captures.buckets.empty()) {
     text += "captures  none\n";
   } else {
+    if (captures.variants > 0) sizes += fmt::format(", {} for other choices of kernels", captures.variants);
     if (captures.recaptures > 0) sizes += fmt::format(", {} recaptures", captures.recaptures);
     text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
@@ -90,6 +91,7 @@ std::string statement_json(engine::Engine& engine) {
                                 {"failure", bucket.failure}});
   }
   json["capture_milliseconds"] = captures.milliseconds;
+  json["choice_variants"] = captures.variants;
   json["recaptures"] = captures.recaptures;
   json["graph_bytes"] = captures.graph_bytes;
   json["arena_bytes"] = captures.arena_bytes;

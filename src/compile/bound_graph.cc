@@ -33,14 +33,16 @@ class LimitGuard {
 
 }  // namespace
 
-void BoundGraph::Node::issue(device::Stream& stream, std::span<const ops::HostList> step_lists) {
+void BoundGraph::Node::plan(std::span<const ops::HostList> step_lists) {
   for (size_t i = 0; i < list_indices.size(); ++i) lists[i] = step_lists[static_cast<size_t>(list_indices[i])];
-  ops::OpCall call{*op, inputs, lists, attributes, outputs, &stream, workspace, nullptr};
-  if (kernel->plan != nullptr) {
-    kernel->plan(call, tiling);
-    call.tiling = &tiling;
-  }
-  kernel->run(call);
+  if (kernel->plan == nullptr) return;
+  tiling.clear();
+  kernel->plan({*op, inputs, lists, attributes, outputs, nullptr, workspace, nullptr}, tiling);
+}
+
+void BoundGraph::Node::launch(device::Stream& stream) {
+  kernel->run(
+      {*op, inputs, lists, attributes, outputs, &stream, workspace, kernel->plan == nullptr ? nullptr : &tiling});
 }
 
 BoundGraph::BoundGraph(std::vector<Node> nodes, std::vector<Tensor> outputs, std::vector<std::string> side_streams,
@@ -149,13 +151,18 @@ void BoundGraph::record_group(Node& node, device::Stream& stream, std::span<cons
   stream.begin_task_group();
   node.issue(stream, lists);
   device::TaskGroup* group = stream.end_task_group();
-  recorder.record({group, [&node, limit = stream.core_limit()](device::Stream& update_stream,
-                                                               std::span<const ops::HostList> new_lists) {
-                     if (update_stream.core_limit() == limit) return node.issue(update_stream, new_lists);
-                     const LimitGuard guard(update_stream);
-                     update_stream.set_core_limit(limit);
-                     node.issue(update_stream, new_lists);
-                   }});
+  recorder.record({.op = node.op->name(),
+                   .group = group,
+                   .choices = node.tiling.choices,
+                   .tiling = &node.tiling,
+                   .plan = [&node](std::span<const ops::HostList> new_lists) { node.plan(new_lists); },
+                   .reissue =
+                       [&node, limit = stream.core_limit()](device::Stream& update_stream) {
+                         if (update_stream.core_limit() == limit) return node.launch(update_stream);
+                         const LimitGuard guard(update_stream);
+                         update_stream.set_core_limit(limit);
+                         node.launch(update_stream);
+                       }});
 }
 
 }  // namespace reprise::compile

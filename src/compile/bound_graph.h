@@ -42,7 +42,13 @@ class BoundGraph {
     ops::Tiling tiling;                ///< scratch
 
     /// Plans (where the operator is host-tiled) and launches. Allocates nothing in steady state.
-    void issue(device::Stream& stream, std::span<const ops::HostList> step_lists);
+    void issue(device::Stream& stream, std::span<const ops::HostList> step_lists) {
+      plan(step_lists);
+      launch(stream);
+    }
+    /// The two halves of it; the lists must last until the launch.
+    void plan(std::span<const ops::HostList> step_lists);
+    void launch(device::Stream& stream);
   };
 
   /// `side_streams`: their names; nodes of lane n are on the n-th, from 1. `events`: how many there are.

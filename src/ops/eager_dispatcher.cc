@@ -81,8 +81,7 @@ void EagerDispatcher::run(const Entry& entry, OpCall& call) {
 }
 
 void EagerDispatcher::prepare_tiling(const OpKernel& kernel, OpCall& call) {
-  tiling_.values.clear();
-  tiling_.tiles = 0;
+  tiling_.clear();
   kernel.plan(call, tiling_);
   call.tiling = &tiling_;
 }

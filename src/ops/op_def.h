@@ -18,10 +18,26 @@ namespace reprise::ops {
 
 class OpDef;
 
+/// A decision that a host-tiled operator's plan makes, and on which it depends what the operator launches.
+struct Choice {
+  std::string_view name;  ///< a literal
+  int64_t value = 0;
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
 /// Cuts of a host-tiled operator's work, computed on the host from host lists. Reused from call to call.
 struct Tiling {
   std::vector<int32_t> values;  ///< travels with the launch; the kernel knows what it means
   int64_t tiles = 0;            ///< of the first launch
+  std::vector<Choice> choices;  ///< in the order in which they were made
+
+  /// Notes a decision on which the kernels depend that run() launches, or their number, and returns its value. Captured
+  /// launches are good for the choices that they were captured with, and for no others. What is chosen may depend on
+  /// earlier choices. `name` must be a literal.
+  int64_t choose(std::string_view name, int64_t value);
+  /// What was chosen under a name, for run(). kInternal when nothing was.
+  int64_t chosen(std::string_view name) const;
+  void clear();
 };
 
 /// The arguments of one operator call. Shape functions see the inputs only, kernels everything.
@@ -62,11 +78,13 @@ struct OpKernel {
   /// Launches on call.stream; checks what only the device can know (formats, alignments) with typed errors. Safe in a
   /// capture: no allocation, no synchronisation.
   void (*run)(const OpCall& call) = nullptr;
-  /// Host-tiled operators: fills `tiling` from the host lists and shapes. No allocation beyond the vector's growth.
+  /// Host-tiled operators: fills `tiling`, which is empty, from the host lists and shapes. Decisions on which the
+  /// launches of run() depend go through Tiling::choose(). No allocation beyond the vectors' growth.
   void (*plan)(const OpCall& call, Tiling& tiling) = nullptr;
   /// Bytes of scratch that any host values may need for inputs of these shapes; null when none is needed.
   size_t (*max_workspace)(const OpCall& call) = nullptr;
-  /// Launches of one run: fixed, so that a task update can replace them one by one.
+  /// Launches of one run: fixed, so that a task update can replace them one by one; where plan() chooses, those of the
+  /// first choice.
   int launches = 1;
   /// For outputs that do not lie plainly in memory: sets the format of `meta` where the call leaves it to the device,
   /// and returns the bytes that its storage takes. Null: the shape function's metadata says it all.

@@ -39,6 +39,10 @@ void discard(End end) {
 
 }  // namespace
 
+std::string GuardMiss::to_string() const {
+  return fmt::format("{}: guard ({} == {}) failed: {} = {}", op, choice, captured, choice, now);
+}
+
 int64_t CaptureCache::Entry::eager_nodes() const {
   return std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.graph == nullptr; });
 }
@@ -99,10 +103,21 @@ CaptureCache::~CaptureCache() = default;
 
 CaptureCache::Entry& CaptureCache::capture(std::span<const int64_t> key, std::unique_ptr<compile::BoundGraph> bound,
                                            std::span<const ops::HostList> lists, device::CoreLimit limit) {
+  return *(entries_[CaptureKey(key.begin(), key.end())] = capture_graph(std::move(bound), lists, limit));
+}
+
+CaptureCache::Entry& CaptureCache::capture_variant(Entry& entry, std::span<const ops::HostList> lists) {
+  return *entry.variants.emplace_back(capture_graph(entry.bound, lists, entry.limit));
+}
+
+std::unique_ptr<CaptureCache::Entry> CaptureCache::capture_graph(std::shared_ptr<compile::BoundGraph> bound,
+                                                                 std::span<const ops::HostList> lists,
+                                                                 device::CoreLimit limit) {
   capture_stream_->set_core_limit(limit);
   const auto start = std::chrono::steady_clock::now();
   auto entry = std::make_unique<Entry>();
   entry->bound = std::move(bound);
+  entry->limit = limit;
   int64_t first = 0;
   for (int64_t node = 0; node < entry->bound->size(); ++node) {
     const auto& splitting = options_.splitting_ops;
@@ -113,7 +128,7 @@ CaptureCache::Entry& CaptureCache::capture(std::span<const int64_t> key, std::un
   }
   capture_piece(*entry, first, entry->bound->size(), lists);
   entry->milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return *(entries_[CaptureKey(key.begin(), key.end())] = std::move(entry));
+  return entry;
 }
 
 void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists) {
@@ -145,11 +160,43 @@ CaptureCache::Entry* CaptureCache::find(std::span<const int64_t> key) {
   return place == entries_.end() ? nullptr : place->second.get();
 }
 
-void CaptureCache::replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
-  const auto update = [&](device::Stream& update_stream, ops::UpdateRecord& record) {
+std::optional<GuardMiss> CaptureCache::first_miss(const Entry& entry) {
+  for (const ops::UpdateRecord& record : entry.records) {
+    const std::vector<ops::Choice>& now = record.tiling->choices;
+    for (size_t i = 0; i < std::max(now.size(), record.choices.size()); ++i) {
+      if (i >= now.size() || i >= record.choices.size() || now[i].name != record.choices[i].name) {
+        throw Error(ErrorCode::kInternal,
+                    "{}: which choices its plan makes depends on something that it does not choose", record.op);
+      }
+      if (now[i].value == record.choices[i].value) continue;
+      return GuardMiss{record.op, now[i].name, record.choices[i].value, now[i].value};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<GuardMiss> CaptureCache::replay(Entry& entry, device::Stream& stream,
+                                              std::span<const ops::HostList> lists) {
+  for (ops::UpdateRecord& record : entry.records) record.plan(lists);
+  const std::optional<GuardMiss> miss = first_miss(entry);
+  if (!miss) {
+    update_and_queue(entry, stream, lists);
+    return std::nullopt;
+  }
+  // All variants have the same nodes, which are planned by now.
+  for (const std::unique_ptr<Entry>& variant : entry.variants) {
+    if (first_miss(*variant)) continue;
+    update_and_queue(*variant, stream, lists);
+    return std::nullopt;
+  }
+  return miss;
+}
+
+void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
+  const auto update = [](device::Stream& update_stream, ops::UpdateRecord& record) {
     update_stream.begin_task_update(*record.group);
     try {
-      record.reissue(update_stream, lists);
+      record.reissue(update_stream);
     } catch (...) {
       // The update ends without effect, so that the stream can be used again.
       discard([&] { update_stream.end_task_update(); });

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/bound_graph.h"
@@ -18,6 +20,17 @@ namespace reprise::replay {
 /// What tells one captured graph of a method from another, such as tokens and sequences: all values that a replay
 /// cannot be given anew.
 using CaptureKey = std::vector<int64_t>;
+
+/// A kernel chooses otherwise for these host lists than it did at capture, so that its captured launches are wrong.
+struct GuardMiss {
+  std::string_view op;
+  std::string_view choice;
+  int64_t captured = 0;
+  int64_t now = 0;
+
+  /// "paged_attention: guard (variant == 0) failed: variant = 1".
+  std::string to_string() const;
+};
 
 struct CaptureOptions {
   /// Nodes of these operators stay outside of the captures, which end in front of each and begin again behind it.
@@ -37,12 +50,15 @@ class CaptureCache {
 
   /// What was captured for one key and all that belongs to it.
   struct Entry {
-    std::unique_ptr<compile::BoundGraph> bound;
+    std::shared_ptr<compile::BoundGraph> bound;  ///< shared with the variants
     /// With replay-then-update: what each task group waits for; one per record.
     std::vector<std::unique_ptr<device::Event>> gates;
     std::vector<ops::UpdateRecord> records;
     std::vector<Piece> pieces;  ///< in order; a single one unless operators split the graph
     double milliseconds = 0;    ///< that the capture took
+    device::CoreLimit limit;
+    /// The same graph, captured for other choices of its kernels.
+    std::vector<std::unique_ptr<Entry>> variants;
 
     int64_t eager_nodes() const;
     /// Their operators: "28 paged_attention, 28 linear".
@@ -64,9 +80,15 @@ class CaptureCache {
                  std::span<const ops::HostList> lists, device::CoreLimit limit = {});
   /// Null when there is none.
   Entry* find(std::span<const int64_t> key);
-  /// Applies every update record with the step's host lists and queues the replay, in the device's order. Allocates
-  /// nothing. When an update fails, its error is thrown; a replay that is queued by then ends, with old lists.
-  void replay(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
+  /// Captures a graph beside itself for what its kernels choose for these lists. Throws what went wrong; what was there
+  /// remains.
+  Entry& capture_variant(Entry& entry, std::span<const ops::HostList> lists);
+  /// Plans every update with the step's host lists, applies the updates to the variant that was captured for what the
+  /// kernels choose, and queues its replay, in the device's order. Allocates nothing. Where there is no such variant,
+  /// nothing is queued, and the first choice that differs from the entry's own is returned. When planning or an update
+  /// fails, its error is thrown; a replay that is queued by then ends, with old lists.
+  [[nodiscard]] std::optional<GuardMiss> replay(Entry& entry, device::Stream& stream,
+                                                std::span<const ops::HostList> lists);
 
  private:
   /// Lets a span look for a key, without a vector made for it.
@@ -77,7 +99,12 @@ class CaptureCache {
     }
   };
 
+  std::unique_ptr<Entry> capture_graph(std::shared_ptr<compile::BoundGraph> bound, std::span<const ops::HostList> lists,
+                                       device::CoreLimit limit);
   void capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists);
+  /// The first choice of the last plans that is not the one which the entry was captured with.
+  static std::optional<GuardMiss> first_miss(const Entry& entry);
+  void update_and_queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
   /// Queues every piece.
   static void queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
 

@@ -127,19 +127,15 @@ class GraphRunner::Implementation {
       count(StepKind::kPrefill, StepReason::kModeEager);
       return run_eager(batch);
     }
-    CaptureCache::Entry* entry = nullptr;
+    LogitsView logits;
     StepReason reason = StepReason::kPrefill;
     if (batch.sequences() == 1 && !batch.all_logits &&
         std::binary_search(prefill_sizes_.begin(), prefill_sizes_.end(), batch.tokens())) {
-      const bool beyond = beyond_limit(StepKind::kPrefill, batch.tokens());
-      if (!beyond) entry = find_or_capture(StepKind::kPrefill, batch.tokens());
-      reason = entry != nullptr ? StepReason::kReplayed
-               : beyond         ? StepReason::kCaptureLimit
-                                : StepReason::kCaptureFailed;
+      reason = replay(StepKind::kPrefill, batch.tokens(), batch, logits);
     }
     count(StepKind::kPrefill, reason);
+    if (reason == StepReason::kReplayed) return logits;
     StepProgram& program = batch.all_logits ? all_logits_program() : prefill_program();
-    if (entry != nullptr) return replay(program, *entry, batch, batch.tokens(), 1);
     return run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
   }
 
@@ -237,35 +233,39 @@ class GraphRunner::Implementation {
     }
     const int32_t rows = batch.sequences();
     const int32_t bucket = bucket_for(buckets_, rows);
-    StepReason reason = StepReason::kReplayed;
-    CaptureCache::Entry* entry = nullptr;
-    if (bucket == 0) {
-      reason = StepReason::kAboveLargestBucket;
-    } else if (!options_.buckets.padding && bucket != rows) {
-      reason = StepReason::kNoExactBucket;
-    } else if (beyond_limit(StepKind::kDecode, bucket)) {
-      reason = StepReason::kCaptureLimit;
-    } else {
-      entry = find_or_capture(StepKind::kDecode, bucket);
-      if (entry == nullptr) reason = StepReason::kCaptureFailed;
+    LogitsView logits;
+    StepReason reason = StepReason::kAboveLargestBucket;
+    if (bucket != 0) {
+      const bool fits = options_.buckets.padding || bucket == rows;
+      reason = fits ? replay(StepKind::kDecode, bucket, batch, logits) : StepReason::kNoExactBucket;
     }
     count(StepKind::kDecode, reason);
-    if (entry == nullptr) {
-      log_once(reason, rows);
-      return run_eager(batch);
-    }
-    return replay(decode_program(), *entry, batch, bucket, bucket);
+    if (reason == StepReason::kReplayed) return logits;
+    log_once(reason, rows);
+    return run_eager(batch);
   }
 
-  LogitsView replay(StepProgram& program, CaptureCache::Entry& entry, const StepBatch& batch, int32_t tokens,
-                    int32_t sequences) {
-    program.inputs().write(*stream_, batch, tokens, sequences);
+  /// Replays a step at a size that is captured, now if need be. Gives its logits, or another reason than kReplayed when
+  /// it must run eagerly.
+  StepReason replay(StepKind kind, int32_t size, const StepBatch& batch, LogitsView& logits) {
+    if (beyond_limit(kind, size)) return StepReason::kCaptureLimit;
+    CaptureCache::Entry* entry = find_or_capture(kind, size, batch);
+    if (entry == nullptr) return StepReason::kCaptureFailed;
+    StepProgram& program = program_of(kind);
+    const int32_t sequences = sequences_of(kind, size);
+    program.inputs().write(*stream_, batch, size, sequences);
     if (options_.poison) program.poison_arena(*stream_);
-    cache_.replay(entry, *stream_, program.inputs().lists(sequences));
-    node_dispatches_ += entry.eager_nodes();
-    const LogitsView logits = fetch(entry.bound->outputs()[0], batch.sequences());
+    const auto lists = program.inputs().lists(sequences);
+    if (const std::optional<GuardMiss> miss = cache_.replay(*entry, *stream_, lists)) {
+      const StepReason reason = capture_variant(kind, size, *entry, *miss, lists);
+      if (reason != StepReason::kReplayed) return reason;
+      const std::optional<GuardMiss> second_miss = cache_.replay(*entry, *stream_, lists);
+      if (second_miss) throw Error(ErrorCode::kInternal, "{} for the same lengths", second_miss->to_string());
+    }
+    node_dispatches_ += entry->eager_nodes();
+    logits = fetch(entry->bound->outputs()[0], batch.sequences());
     if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) program.check_retrace();
-    return logits;
+    return StepReason::kReplayed;
   }
 
   LogitsView run_eager(const StepBatch& batch) {
@@ -308,25 +308,26 @@ class GraphRunner::Implementation {
   }
 
   /// No two captures share one: a prefill step of one token does not exist.
-  static StepKey key_of(StepKind kind, int32_t size) { return {size, kind == StepKind::kDecode ? size : 1}; }
+  static StepKey key_of(StepKind kind, int32_t size) { return {size, sequences_of(kind, size)}; }
+  static int32_t sequences_of(StepKind kind, int32_t size) { return kind == StepKind::kDecode ? size : 1; }
 
   /// The captured graph of a size, captured now if need be; null when that failed, now or before.
-  CaptureCache::Entry* find_or_capture(StepKind kind, int32_t size) {
+  CaptureCache::Entry* find_or_capture(StepKind kind, int32_t size, const StepBatch& batch) {
     const StepKey key = key_of(kind, size);
     if (failed_.contains(key)) return nullptr;
     if (cache_.find(key) == nullptr) {
-      capture_size(kind, size, 0, 1);
+      capture_size(kind, size, 0, 1, &batch);
     } else if (options_.force_recapture) {
-      recapture_size(kind, size);
+      recapture_size(kind, size, batch);
     }
     return failed_.contains(key) ? nullptr : cache_.find(key);
   }
 
   /// Steps wait for their logits, so nothing of the graph that is replaced is still running.
-  void recapture_size(StepKind kind, int32_t size) {
+  void recapture_size(StepKind kind, int32_t size, const StepBatch& batch) {
     const auto start = std::chrono::steady_clock::now();
     try {
-      capture_graph(kind, size);
+      capture_graph(kind, size, &batch);
       ++report_.recaptures;
     } catch (const std::exception& error) {
       capture_failed(kind, size, error);
@@ -338,11 +339,12 @@ class GraphRunner::Implementation {
     // The largest first: what it needs is what all need.
     std::sort(sizes.rbegin(), sizes.rend());
     const auto total = static_cast<int>(sizes.size());
-    for (int i = 0; i < total; ++i) capture_size(kind, sizes[static_cast<size_t>(i)], i, total);
+    for (int i = 0; i < total; ++i) capture_size(kind, sizes[static_cast<size_t>(i)], i, total, nullptr);
     if (options_.progress) options_.progress(total, total, "");
   }
 
-  void capture_size(StepKind kind, int32_t size, int done, int total) {
+  /// `batch`: the step that needs it; null when none does yet.
+  void capture_size(StepKind kind, int32_t size, int done, int total, const StepBatch* batch) {
     if (cache_.find(key_of(kind, size)) != nullptr) return;
     const bool decode = kind == StepKind::kDecode;
     if (options_.progress) {
@@ -356,7 +358,7 @@ class GraphRunner::Implementation {
     bucket.size = size;
     const auto start = std::chrono::steady_clock::now();
     try {
-      const CaptureCache::Entry& entry = capture_graph(kind, size);
+      const CaptureCache::Entry& entry = capture_graph(kind, size, batch);
       bucket.bytes = entry.bytes();
       bucket.launches = entry.launches();
       bucket.eager_operators = entry.eager_operators();
@@ -381,12 +383,46 @@ class GraphRunner::Implementation {
 
   StepProgram& program_of(StepKind kind) { return kind == StepKind::kDecode ? decode_program() : prefill_program(); }
 
-  CaptureCache::Entry& capture_graph(StepKind kind, int32_t size) {
-    const StepKey key = key_of(kind, size);
-    // The lists of no step: those of the step before may not fit these sizes. Every replay brings its own.
-    const std::vector<int32_t> none(static_cast<size_t>(key[1]), 0);
+  CaptureCache::Entry& capture_graph(StepKind kind, int32_t size, const StepBatch* batch) {
+    StepProgram& program = program_of(kind);
+    const int32_t sequences = sequences_of(kind, size);
+    if (batch != nullptr) {
+      // With the step's own lengths, so that kernels choose what it needs.
+      program.inputs().write(*stream_, *batch, size, sequences);
+      return cache_.capture(key_of(kind, size), program.bind(size, sequences), program.inputs().lists(sequences));
+    }
+    // Those of the step before may not fit this size. Every replay brings its own.
+    const std::vector<int32_t> none(static_cast<size_t>(sequences), 0);
     const ops::HostList lists[] = {ops::HostList(none), ops::HostList(none)};
-    return cache_.capture(key, program_of(kind).bind(key[0], key[1]), lists);
+    return cache_.capture(key_of(kind, size), program.bind(size, sequences), lists);
+  }
+
+  /// Captures a size once more, for what a kernel chooses now. kReplayed when that is done.
+  StepReason capture_variant(StepKind kind, int32_t size, CaptureCache::Entry& entry, const GuardMiss& miss,
+                             std::span<const ops::HostList> lists) {
+    const char* unit = kind == StepKind::kDecode ? "sequences" : "prompt tokens";
+    if (static_cast<int64_t>(entry.variants.size()) + 1 >= options_.capture_limit) {
+      if (logged_.insert({kind, StepReason::kCaptureLimit}).second) {
+        log_warning("capture_limit is {}: a step of {} {} runs eagerly after {}; logged once", options_.capture_limit,
+                    size, unit, miss.to_string());
+      }
+      return StepReason::kCaptureLimit;
+    }
+    if (logged_choices_.insert(fmt::format("{} {}", miss.op, miss.choice)).second) {
+      log_info("capturing a step of {} {} again: {}; logged once", size, unit, miss.to_string());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    StepReason reason = StepReason::kReplayed;
+    try {
+      const CaptureCache::Entry& variant = cache_.capture_variant(entry, lists);
+      ++report_.variants;
+      report_.graph_bytes += variant.bytes();
+    } catch (const std::exception& error) {
+      capture_failed(kind, size, error);
+      reason = StepReason::kCaptureFailed;
+    }
+    report_.milliseconds += milliseconds_since(start);
+    return reason;
   }
 
   void capture_failed(StepKind kind, int32_t size, const std::exception& error) {
@@ -423,6 +459,7 @@ class GraphRunner::Implementation {
   CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
   std::set<StepKey> failed_;
   std::set<std::pair<StepKind, StepReason>> logged_;
+  std::set<std::string> logged_choices_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
   CaptureReport report_;

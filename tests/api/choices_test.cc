@@ -1,0 +1,47 @@
+// A compiled method whose operator chooses its kernel by the lengths.
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "harness/switching_operator.h"
+#include "reprise/compile.h"
+
+namespace reprise {
+namespace {
+
+auto scaled_twice() {
+  return [](Context& context, Tensor x, HostList query_lengths, HostList kv_lengths) {
+    return switching::length_scale(context, switching::length_scale(context, x, query_lengths, kv_lengths),
+                                   query_lengths, kv_lengths);
+  };
+}
+
+}  // namespace
+
+TEST(Choices, ACompiledMethodCapturesBesideWhatItHasForOtherChoices) {
+  set_log_level(LogLevel::kOff);
+  Library library = Library::open("cpu", 1);
+  library.register_operator(switching::make_operator());
+  const Tensor x = library.from_floats({1, 3}, std::vector<float>{1.5f, -2.0f, 0.25f});
+  const std::vector<int32_t> one = {1};
+  MethodOptions eager_options;
+  eager_options.mode = Mode::kEager;
+  auto eager = library.compile(scaled_twice(), eager_options);
+  auto method = library.compile(scaled_twice());
+  MethodOptions limited_options;
+  limited_options.compile.capture_limit = 1;
+  auto limited = library.compile(scaled_twice(), limited_options);
+  for (const int32_t length : {127, 128, 129, 127, 128}) {
+    const std::vector<int32_t> lengths = {length};
+    const std::vector<float> expected = library.to_floats(eager(x, one, lengths));
+    EXPECT_EQ(library.to_floats(method(x, one, lengths)), expected) << length;
+    EXPECT_EQ(library.to_floats(limited(x, one, lengths)), expected) << length;
+  }
+  set_log_level(LogLevel::kInfo);
+  EXPECT_EQ(method.counters().captures, 1);
+  EXPECT_EQ(method.counters().recaptured(RecaptureReason::kChoiceChanged), 1);
+  EXPECT_EQ(method.counters().replays, 5);
+  EXPECT_EQ(limited.counters().replays, 2);
+  EXPECT_EQ(limited.counters().fallen_back(FallbackReason::kCaptureLimit), 3);
+}
+
+}  // namespace reprise
