@@ -12,6 +12,7 @@
 #include "compile/passes/merge_linears.h"
 #include "compile/passes/remove_cat_ops.h"
 #include "compile/passes/remove_noop_ops.h"
+#include "compile/passes/share_quantizations.h"
 
 namespace reprise::compile {
 namespace {
@@ -54,10 +55,11 @@ class Pipeline {
   std::vector<std::string> known_;
 };
 
-/// Merged products first, because others match what they leave; quantised forms behind the plain ones that they grow
-/// from.
+/// Merged products first, of inputs that are quantised once, because others match what they leave; quantised forms
+/// behind the plain ones that they grow from.
 void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOptions& options) {
   const bool enabled = options.pattern_fusion_pass;
+  pipeline.add(enabled, {"share_quantizations", share_quantizations});
   pipeline.add(enabled, {"merge_linears", [&registry, device = options.device](graph::Graph& graph) {
                            return merge_linears(graph, registry, device);
                          }});

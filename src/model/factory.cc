@@ -25,17 +25,13 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     throw Error(ErrorCode::kUnsupported, "model_type 'qwen3_moe' is read but not built yet")
         .remedy("use a dense Qwen3");
   }
-  if (config.quantization.quantizes_anything()) {
-    throw Error(ErrorCode::kUnsupported, "{}: quantised weights are read but not computed with yet",
-                config.quantization.source());
-  }
   if (!config.unused_keys.empty()) {
     std::string keys;
     for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;
     log_info("config.json: keys without effect: {}", keys);
   }
   const DType dtype = compute_dtype(config, options);
-  WeightBuilder weights(checkpoint, load::expected_tensors(config), registry, device, dtype, options.progress);
+  WeightBuilder weights(checkpoint, config, registry, device, dtype, options.progress);
   return std::make_unique<Qwen3Model>(config, dtype, weights);
 }
 

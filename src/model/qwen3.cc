@@ -35,17 +35,17 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const std::string prefix = layer_prefix(i);
     Layer layer;
-    layer.input_norm = weights.vector(prefix + "input_layernorm.weight");
+    layer.input_norm = make_norm(weights, prefix + "input_layernorm");
     const std::string projections[] = {prefix + "self_attn.q_proj", prefix + "self_attn.k_proj",
                                        prefix + "self_attn.v_proj"};
     const std::vector<ops::LinearWeights> qkv = weights.linears(projections, bias, Parallel::kColumn);
     layer.query = qkv[0];
     layer.key = qkv[1];
     layer.value = qkv[2];
-    layer.query_norm = weights.vector(prefix + "self_attn.q_norm.weight");
-    layer.key_norm = weights.vector(prefix + "self_attn.k_norm.weight");
+    layer.query_norm = make_norm(weights, prefix + "self_attn.q_norm");
+    layer.key_norm = make_norm(weights, prefix + "self_attn.k_norm");
     layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
-    layer.post_attention_norm = weights.vector(prefix + "post_attention_layernorm.weight");
+    layer.post_attention_norm = make_norm(weights, prefix + "post_attention_layernorm");
     const std::string gate_up_names[] = {prefix + "mlp.gate_proj", prefix + "mlp.up_proj"};
     const std::vector<ops::LinearWeights> gate_up = weights.linears(gate_up_names, false, Parallel::kColumn);
     layer.gate = gate_up[0];
@@ -53,10 +53,20 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     layer.down = weights.linear(prefix + "mlp.down_proj", false, Parallel::kRow);
     layers_.push_back(std::move(layer));
   }
-  final_norm_ = weights.vector("model.norm.weight");
-  head_ = weights.head(config);
+  final_norm_ = make_norm(weights, "model.norm");
+  head_ = weights.head();
   names_ = weights.take_names();
   decode_weight_bytes_ = weights.linear_bytes();
+}
+
+Qwen3Model::Norm Qwen3Model::make_norm(WeightBuilder& weights, const std::string& prefix) {
+  const auto [weight, bias] = weights.norm(prefix);
+  return {weight, bias};
+}
+
+Tensor Qwen3Model::norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const {
+  if (weights.bias.defined()) return ops::rms_norm_bias(context, x, weights.weight, weights.bias, epsilon_);
+  return ops::rms_norm(context, x, weights.weight, epsilon_);
 }
 
 KvLayout Qwen3Model::kv_layout() const {
@@ -75,13 +85,13 @@ Tensor Qwen3Model::forward(ops::ForwardContext& context, std::span<const Tensor>
   Tensor hidden = ops::embedding(context, context.token_ids, embedding_, info_.dtype);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    const Tensor normed = ops::rms_norm(context, hidden, layer.input_norm, epsilon_);
+    const Tensor normed = norm(context, hidden, layer.input_norm);
     hidden = ops::add(context, hidden, attention(context, layer, normed, kv[2 * i], kv[2 * i + 1]));
-    const Tensor normed_again = ops::rms_norm(context, hidden, layer.post_attention_norm, epsilon_);
+    const Tensor normed_again = norm(context, hidden, layer.post_attention_norm);
     hidden = ops::add(context, hidden, feed_forward(context, layer, normed_again));
   }
   if (context.logit_rows.defined()) hidden = ops::gather_rows(context, hidden, context.logit_rows);
-  return ops::linear(context, ops::rms_norm(context, hidden, final_norm_, epsilon_), head_, DType::kF32);
+  return ops::linear(context, norm(context, hidden, final_norm_), head_, DType::kF32);
 }
 
 Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
@@ -90,8 +100,8 @@ Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, c
   Tensor q = ops::reshape(context, ops::linear(context, x, layer.query), {tokens, heads_, head_dim_});
   Tensor k = ops::reshape(context, ops::linear(context, x, layer.key), {tokens, kv_heads_, head_dim_});
   const Tensor v = ops::reshape(context, ops::linear(context, x, layer.value), {tokens, kv_heads_, head_dim_});
-  q = ops::rms_norm(context, q, layer.query_norm, epsilon_);
-  k = ops::rms_norm(context, k, layer.key_norm, epsilon_);
+  q = norm(context, q, layer.query_norm);
+  k = norm(context, k, layer.key_norm);
   q = ops::rope(context, q, rope_table_);
   k = ops::rope(context, k, rope_table_);
   ops::store_kv(context, k, v, k_cache, v_cache);

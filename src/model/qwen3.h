@@ -25,13 +25,20 @@ class Qwen3Model final : public Model {
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
 
  private:
+  /// The bias is absent but in models whose outliers were moved into weights.
+  struct Norm {
+    Tensor weight, bias;
+  };
   struct Layer {
-    Tensor input_norm;
+    Norm input_norm;
     ops::LinearWeights query, key, value, output;
-    Tensor query_norm, key_norm;
-    Tensor post_attention_norm;
+    Norm query_norm, key_norm;
+    Norm post_attention_norm;
     ops::LinearWeights gate, up, down;
   };
+
+  static Norm make_norm(WeightBuilder& weights, const std::string& prefix);
+  Tensor norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const;
 
   Tensor attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
                    const Tensor& v_cache) const;
@@ -45,7 +52,7 @@ class Qwen3Model final : public Model {
   Tensor embedding_;
   Tensor rope_table_;
   std::vector<Layer> layers_;
-  Tensor final_norm_;
+  Norm final_norm_;
   ops::LinearWeights head_;
   std::vector<std::pair<std::string, Tensor>> names_;
   size_t decode_weight_bytes_ = 0;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "load/convert.h"
+#include "load/quantized_tensors.h"
 #include "ops/linear_merge.h"
 
 namespace reprise::model {
@@ -26,17 +27,20 @@ Tensor naming(const std::string& name, const Function& function) {
 
 }  // namespace
 
-WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, std::vector<load::ExpectedTensor> expected,
+WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, const load::ModelConfig& config,
                              const ops::Registry& registry, device::Device& device, DType dtype, Progress progress)
     : checkpoint_(checkpoint),
+      config_(config),
       registry_(registry),
       device_(device),
       dispatcher_(registry, device, device.default_stream()),
       context_(dispatcher_),
       dtype_(dtype),
       progress_(std::move(progress)) {
+  std::vector<load::ExpectedTensor> expected = load::expected_tensors(config);
   if (checkpoint_ != nullptr) {
     load::check_tensors(*checkpoint_, expected);
+    load::check_quantized_values(*checkpoint_, config);
     for (const load::ExpectedTensor& tensor : expected) {
       const load::StoredTensor* stored = checkpoint_->find(tensor.name);
       if (stored != nullptr) total_bytes_ += stored->bytes.size();
@@ -82,9 +86,14 @@ Tensor WeightBuilder::vector(const std::string& name) {
   return named(name, naming(name, [&] { return bring(name, DType::kF32); }));
 }
 
-Tensor WeightBuilder::pack(const std::string& label, const std::string& name) {
-  if (checkpoint_ == nullptr) return named(label, pack_without_memory(name));
-  const Tensor packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype_)); });
+std::pair<Tensor, Tensor> WeightBuilder::norm(const std::string& prefix) {
+  const std::string bias = prefix + ".bias";
+  return {vector(prefix + ".weight"), shapes_.contains(bias) ? vector(bias) : Tensor()};
+}
+
+Tensor WeightBuilder::pack(const std::string& label, const std::string& name, DType dtype) {
+  if (checkpoint_ == nullptr) return named(label, pack_without_memory(name, dtype));
+  const Tensor packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype)); });
   linear_bytes_ += packed.storage()->bytes();
   dispatcher_.stream().synchronize();
   const load::StoredTensor& stored = checkpoint_->at(name);
@@ -92,8 +101,8 @@ Tensor WeightBuilder::pack(const std::string& label, const std::string& name) {
   return named(label, packed);
 }
 
-Tensor WeightBuilder::pack_without_memory(const std::string& name) {
-  const Tensor plain = bring(name, dtype_);
+Tensor WeightBuilder::pack_without_memory(const std::string& name, DType dtype) {
+  const Tensor plain = bring(name, dtype);
   const ops::OpDef& op = registry_.get("pack_linear_weight");
   const ops::Attribute attributes[] = {std::string()};
   const ops::OpCall call{.op = op, .inputs = {&plain, 1}, .lists = {}, .attributes = attributes, .outputs = {}};
@@ -107,21 +116,83 @@ Tensor WeightBuilder::pack_without_memory(const std::string& name) {
 
 ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {
   ops::LinearWeights weights;
+  const load::LinearScheme scheme = config_.quantization.scheme_of(prefix);
+  if (scheme == load::LinearScheme::kFloat) {
+    weights.weight = pack(prefix + ".weight", prefix + ".weight", dtype_);
+    if (bias) weights.bias = vector(prefix + ".bias");
+  } else {
+    weights = quantized(prefix, scheme, bias);
+  }
   weights.parallel = parallel;
-  weights.weight = pack(prefix + ".weight", prefix + ".weight");
-  if (bias) weights.bias = vector(prefix + ".bias");
   return weights;
+}
+
+ops::LinearWeights WeightBuilder::quantized(const std::string& prefix, load::LinearScheme scheme, bool bias) {
+  ops::LinearWeights weights;
+  weights.weight = pack(prefix + ".weight", prefix + ".weight", DType::kI8);
+  if (scheme == load::LinearScheme::kW8A8Dynamic) {
+    weights.scale = scale(prefix + ".weight_scale");
+    if (bias) weights.bias = vector(prefix + ".bias");
+    return weights;
+  }
+  weights.scale = scale(prefix + ".deq_scale");
+  weights.quant_bias = integers(prefix + ".quant_bias");
+  weights.input_scale = scale(prefix + ".input_scale");
+  weights.input_offset = scale(prefix + ".input_offset");
+  return weights;
+}
+
+Tensor WeightBuilder::scale(const std::string& name) {
+  const Shape shape{shape_of(name).elements()};
+  std::vector<float> values(static_cast<size_t>(shape.elements()));
+  if (checkpoint_ != nullptr) values = load::scale_values(checkpoint_->at(name));
+  linear_bytes_ += values.size() * sizeof(float);
+  return naming(name, [&] { return constant(name, std::move(values), shape); });
+}
+
+Tensor WeightBuilder::integers(const std::string& name) {
+  const TensorMeta meta(DType::kI32, Shape{shape_of(name).elements()});
+  linear_bytes_ += meta.contiguous_bytes();
+  if (checkpoint_ == nullptr) return named(name, without_memory(meta));
+  const load::StoredTensor& stored = checkpoint_->at(name);
+  return named(name, naming(name, [&] { return device_.import(meta, stored.bytes, stored.owner); }));
+}
+
+bool WeightBuilder::same_values(const std::string& a, const std::string& b) const {
+  // Without a checkpoint the usual case: one calibration of what is the input of all.
+  if (checkpoint_ == nullptr) return true;
+  return load::scale_values(checkpoint_->at(a)) == load::scale_values(checkpoint_->at(b));
+}
+
+void WeightBuilder::share_input_scales(std::span<const std::string> prefixes, std::span<ops::LinearWeights> weights) {
+  for (size_t i = 1; i < weights.size(); ++i) {
+    if (!weights[0].input_scale.defined()) return;
+    if (!same_values(prefixes[0] + ".input_scale", prefixes[i] + ".input_scale") ||
+        !same_values(prefixes[0] + ".input_offset", prefixes[i] + ".input_offset")) {
+      continue;
+    }
+    weights[i].input_scale = weights[0].input_scale;
+    weights[i].input_offset = weights[0].input_offset;
+    // Names are of what is there.
+    std::erase_if(names_, [&](const auto& name) {
+      return name.first == prefixes[i] + ".input_scale" || name.first == prefixes[i] + ".input_offset";
+    });
+  }
 }
 
 std::vector<ops::LinearWeights> WeightBuilder::linears(std::span<const std::string> prefixes, bool bias,
                                                        ops::LinearWeights::Parallel parallel) {
   std::vector<ops::LinearWeights> weights;
   for (const std::string& prefix : prefixes) weights.push_back(linear(prefix, bias, parallel));
+  share_input_scales(prefixes, weights);
   if (!ops::merge_hazard(registry_, device_.name(), weights).empty()) return weights;
   std::vector<ops::LinearWeights> parts = ops::merge_linear_weights(registry_, device_, weights).parts;
   for (size_t i = 0; i < parts.size(); ++i) {
     rename(prefixes[i] + ".weight", parts[i].weight);
-    if (bias) rename(prefixes[i] + ".bias", parts[i].bias);
+    if (parts[i].bias.defined()) rename(prefixes[i] + ".bias", parts[i].bias);
+    if (parts[i].quant_bias.defined()) rename(prefixes[i] + ".quant_bias", parts[i].quant_bias);
+    const char* scale = parts[i].input_scale.defined() ? ".deq_scale" : ".weight_scale";
+    if (parts[i].scale.defined()) rename(prefixes[i] + scale, parts[i].scale);
   }
   return parts;
 }
@@ -132,10 +203,11 @@ void WeightBuilder::rename(const std::string& label, const Tensor& tensor) {
   place->second = tensor;
 }
 
-ops::LinearWeights WeightBuilder::head(const load::ModelConfig& config) {
-  std::string source = config.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+ops::LinearWeights WeightBuilder::head() {
+  if (load::quantizes_head(config_)) return linear("lm_head", false, ops::LinearWeights::Parallel::kColumn);
+  std::string source = config_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
   if (checkpoint_ != nullptr) {
-    const load::HeadChoice choice = load::choose_head(*checkpoint_, config);
+    const load::HeadChoice choice = load::choose_head(*checkpoint_, config_);
     if (choice.contradicts_config) {
       log_warning(
           "config.json ties the head to the embedding, but the checkpoint's lm_head.weight differs; it is used");
@@ -144,7 +216,7 @@ ops::LinearWeights WeightBuilder::head(const load::ModelConfig& config) {
   }
   ops::LinearWeights weights;
   weights.parallel = ops::LinearWeights::Parallel::kColumn;
-  weights.weight = pack("lm_head.weight", source);
+  weights.weight = pack("lm_head.weight", source, dtype_);
   return weights;
 }
 

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "load/check_tensors.h"
 #include "load/checkpoint.h"
+#include "load/model_config.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/forward_context.h"
 #include "ops/linear.h"
@@ -27,23 +28,26 @@ class WeightBuilder {
   /// Told the name of each weight before it is prepared, and how many bytes of how many are done.
   using Progress = std::function<void(const std::string& name, size_t done_bytes, size_t total_bytes)>;
 
-  /// Checks the checkpoint (which may be null) against `expected` first, and throws for everything that is wrong with
-  /// it in one message before anything is allocated.
-  WeightBuilder(const load::Checkpoint* checkpoint, std::vector<load::ExpectedTensor> expected,
-                const ops::Registry& registry, device::Device& device, DType dtype, Progress progress = {});
+  /// Checks the checkpoint (which may be null) against the config first, and throws for everything that is wrong with
+  /// it in one message before anything is allocated. The config must outlive the builder.
+  WeightBuilder(const load::Checkpoint* checkpoint, const load::ModelConfig& config, const ops::Registry& registry,
+                device::Device& device, DType dtype, Progress progress = {});
 
   /// A weight that is read row by row (an embedding): plain, float32 or bfloat16 as stored.
   Tensor table(const std::string& name);
   /// A weight of norms and biases: float32.
   Tensor vector(const std::string& name);
-  /// `prefix`.weight in the compute dtype, packed; `prefix`.bias where `bias` is true.
+  /// A norm's weight `prefix`.weight, and its bias where the model has one (absent elsewhere).
+  std::pair<Tensor, Tensor> norm(const std::string& prefix);
+  /// `prefix`.weight in the compute dtype, packed; `prefix`.bias where `bias` is true. Or what the layer's quantisation
+  /// stores instead, the weight packed as well.
   ops::LinearWeights linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel);
   /// The same for layers that have one input: their weights lie one after the other in one storage where the device's
-  /// format allows it, so that graphs can make one product of them.
+  /// format allows it, so that graphs can make one product of them. Equal scales of their input are one tensor.
   std::vector<ops::LinearWeights> linears(std::span<const std::string> prefixes, bool bias,
                                           ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
-  ops::LinearWeights head(const load::ModelConfig& config);
+  ops::LinearWeights head();
   /// A float32 tensor that the model computes itself.
   Tensor constant(const std::string& label, std::vector<float> values, const Shape& shape);
 
@@ -57,12 +61,22 @@ class WeightBuilder {
   /// The stored tensor on the device, converted to `dtype` if it is not that already.
   Tensor bring(const std::string& name, DType dtype);
   /// The same packed for products; the file's pages are given back, since the packed copy is what is read.
-  Tensor pack(const std::string& label, const std::string& name);
-  Tensor pack_without_memory(const std::string& name);
+  Tensor pack(const std::string& label, const std::string& name, DType dtype);
+  Tensor pack_without_memory(const std::string& name, DType dtype);
+  /// A packed int8 weight and its scales.
+  ops::LinearWeights quantized(const std::string& prefix, load::LinearScheme scheme, bool bias);
+  /// A scale or an offset as float32 [elements].
+  Tensor scale(const std::string& name);
+  Tensor integers(const std::string& name);
+  /// Whether two stored tensors hold the same numbers; false without a checkpoint's word for it.
+  bool same_values(const std::string& a, const std::string& b) const;
+  /// Lets layers of one input share the scale and the offset that quantise it, where they are equal.
+  void share_input_scales(std::span<const std::string> prefixes, std::span<ops::LinearWeights> weights);
   Tensor named(const std::string& label, Tensor tensor);
   void rename(const std::string& label, const Tensor& tensor);
 
   const load::Checkpoint* checkpoint_;
+  const load::ModelConfig& config_;
   std::map<std::string, Shape> shapes_;
   const ops::Registry& registry_;
   device::Device& device_;

@@ -39,13 +39,19 @@ class Logits(unittest.TestCase):
                         if first is None:
                             first = logits
                             last_rows = logits[-rows * vocabulary:]
-                            worst = max(abs(a - b) for a, b in zip(last_rows, expected, strict=True))
-                            self.assertLess(worst, TOLERANCE[dtype] * deviation(expected))
+                            differences = [abs(a - b) for a, b in zip(last_rows, expected, strict=True)]
+                            if dtype == "bfloat16" and "w8a8" in checkpoint:
+                                # Single activations fall to another int8 than in float32.
+                                error = math.sqrt(math.fsum(d * d for d in differences) / len(differences))
+                            else:
+                                error = max(differences)
+                            self.assertLess(error, TOLERANCE[dtype] * deviation(expected))
                         self.assertEqual(logits.tobytes(), first.tobytes())
 
 
 def add_tests():
-    for checkpoint in ("dense", "dense-tied-bias", "dense-yarn", "dense-sharded", "dense-mixed-dtype"):
+    for checkpoint in ("dense", "dense-tied-bias", "dense-yarn", "dense-sharded", "dense-mixed-dtype",
+                       "dense-w8a8-static", "dense-w8a8-dynamic", "dense-w8a8-ct"):
         for dtype in TOLERANCE:
             name = f"test_{checkpoint.replace('-', '_')}_in_{dtype}"
             setattr(Logits, name, lambda self, c=checkpoint, d=dtype: self.check(c, d))

@@ -46,12 +46,14 @@ std::vector<Expected> read_expected(const std::filesystem::path& model) {
   return cases;
 }
 
-/// The largest difference, in standard deviations of the expected logits.
-double worst_difference(const Rows& actual, const Rows& expected) {
-  double sum = 0;
-  double squares = 0;
-  double count = 0;
+/// Differences of logits in standard deviations of the expected ones.
+struct Differences {
+  double root_mean_square = 0;
   double worst = 0;
+};
+
+Differences differences(const Rows& actual, const Rows& expected) {
+  double sum = 0, squares = 0, count = 0, error = 0, worst = 0;
   const size_t skipped = actual.size() - expected.size();
   for (size_t row = 0; row < expected.size(); ++row) {
     for (size_t i = 0; i < expected[row].size(); ++i) {
@@ -60,17 +62,32 @@ double worst_difference(const Rows& actual, const Rows& expected) {
       squares += value * value;
       ++count;
       const double difference = std::abs(actual[row + skipped][i] - value);
+      error += difference * difference;
       worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
     }
   }
   const double mean = sum / count;
-  return worst / std::sqrt(squares / count - mean * mean);
+  const double deviation = std::sqrt(squares / count - mean * mean);
+  return {std::isnan(error) ? INFINITY : std::sqrt(error / count) / deviation, worst / deviation};
 }
 
 struct Case {
   const char* model;
   DType dtype;
+
+  bool is_quantized() const { return std::string_view(model).find("w8a8") != std::string_view::npos; }
 };
+
+/// In float32 no activation of a quantised checkpoint lies so near the middle of two int8 that it falls to the other
+/// one. In bfloat16 some do, and move single logits further than rounding does: all together are held to a bound.
+void expect_near(const Case& tested, const Rows& actual, const Rows& expected) {
+  const Differences found = differences(actual, expected);
+  if (tested.dtype == DType::kF32) {
+    EXPECT_LE(found.worst, 1e-4);
+  } else {
+    EXPECT_LE(tested.is_quantized() ? found.root_mean_square : found.worst, 5e-2);
+  }
+}
 
 std::string name_of_case(const ::testing::TestParamInfo<Case>& tested) {
   std::string name = fmt::format("{}_{}", tested.param.model, name_of(tested.param.dtype));
@@ -84,7 +101,6 @@ class Golden : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Golden, LogitsAgreeInEveryModeHoweverThePromptIsFed) {
   const std::filesystem::path model = kModels / GetParam().model;
-  const double bound = GetParam().dtype == DType::kF32 ? 1e-4 : 5e-2;
   const std::vector<Expected> cases = read_expected(model);
   ASSERT_FALSE(cases.empty());
   for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
@@ -101,8 +117,10 @@ TEST_P(Golden, LogitsAgreeInEveryModeHoweverThePromptIsFed) {
       for (const int32_t chunk : {0, 1, 5, 16}) {
         const Rows rows = harness.feed(0, expected.ids, chunk, true);
         harness.drop(0);
-        EXPECT_LE(worst_difference(rows, expected.logits), bound) << "chunks of " << chunk;
-        if (first.empty()) first = rows;
+        if (first.empty()) {
+          first = rows;
+          expect_near(GetParam(), rows, expected.logits);
+        }
         EXPECT_EQ(rows, first) << "chunks of " << chunk << " give other bits than one piece";
       }
       Rows decoded;
@@ -117,13 +135,16 @@ TEST_P(Golden, LogitsAgreeInEveryModeHoweverThePromptIsFed) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Checkpoints, Golden,
-                         ::testing::Values(Case{"dense", DType::kF32}, Case{"dense", DType::kBF16},
-                                           Case{"dense-tied-bias", DType::kF32}, Case{"dense-tied-bias", DType::kBF16},
-                                           Case{"dense-yarn", DType::kF32}, Case{"dense-yarn", DType::kBF16},
-                                           Case{"dense-sharded", DType::kF32}, Case{"dense-sharded", DType::kBF16},
-                                           Case{"dense-mixed-dtype", DType::kF32},
-                                           Case{"dense-mixed-dtype", DType::kBF16}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Checkpoints, Golden,
+    ::testing::Values(Case{"dense", DType::kF32}, Case{"dense", DType::kBF16}, Case{"dense-tied-bias", DType::kF32},
+                      Case{"dense-tied-bias", DType::kBF16}, Case{"dense-yarn", DType::kF32},
+                      Case{"dense-yarn", DType::kBF16}, Case{"dense-sharded", DType::kF32},
+                      Case{"dense-sharded", DType::kBF16}, Case{"dense-mixed-dtype", DType::kF32},
+                      Case{"dense-mixed-dtype", DType::kBF16}, Case{"dense-w8a8-static", DType::kF32},
+                      Case{"dense-w8a8-static", DType::kBF16}, Case{"dense-w8a8-dynamic", DType::kF32},
+                      Case{"dense-w8a8-dynamic", DType::kBF16}, Case{"dense-w8a8-ct", DType::kF32},
+                      Case{"dense-w8a8-ct", DType::kBF16}),
+    name_of_case);
 
 }  // namespace reprise::replay

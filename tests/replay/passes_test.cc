@@ -100,6 +100,50 @@ INSTANTIATE_TEST_SUITE_P(Models, DenseCheckpoint,
                            return name;
                          });
 
+/// The same checkpoints with int8 weights. A norm behind the embedding (the first) is not one behind a sum.
+class QuantizedCheckpoint : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(QuantizedCheckpoint, EveryFusionIsMadeInEveryLayer) {
+  StepHarness harness(options_for(GetParam(), Mode::kFull, DType::kBF16));
+  const int64_t layers = harness.model().info().layers;
+  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+  EXPECT_EQ(matches["share_quantizations"], 3 * layers) << "q/k/v, and gate/up";
+  EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
+  EXPECT_EQ(matches["add_rms_norm_dynamic_quantize"], 2 * layers - 1);
+  EXPECT_EQ(matches["split_qkv_rms_norm_rope"], layers);
+  EXPECT_EQ(matches["swiglu_quantize"], layers);
+  EXPECT_LE(launches(harness.runner().decode_graph()), 11 * layers + 5)
+      << graph::to_text(harness.runner().decode_graph());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, QuantizedCheckpoint, ::testing::Values("dense-w8a8-dynamic", "dense-w8a8-ct"),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+/// Query, key and value have input scales of their own there, and so do gate and up: their inputs are other tensors,
+/// and neither can the norm be fused with one of them nor the products be merged.
+TEST(Passes, B32LayersWithOtherInputScalesStaySeparateWithTheReason) {
+  StepHarness harness(options_for("dense-w8a8-static", Mode::kFull, DType::kBF16));
+  const int64_t layers = harness.model().info().layers;
+  const std::vector<compile::PassReport>& reports = harness.runner().decode_pass_reports();
+  std::map<std::string, int64_t> matches = matches_of(reports);
+  EXPECT_EQ(matches["share_quantizations"], 0);
+  EXPECT_EQ(matches["merge_linears"], 0);
+  EXPECT_EQ(matches["add_rms_norm_quantize"], 0);
+  EXPECT_EQ(matches["swiglu_quantize"], layers) << "down_proj is dynamic";
+  int64_t refusals = 0;
+  for (const compile::PassReport& report : reports) {
+    if (report.pass != "share_quantizations") continue;
+    for (const std::string& refusal : report.refusals) {
+      refusals += refusal.find("other scales") != std::string::npos ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(refusals, 3 * layers);
+}
+
 TEST(Passes, B56EachAloneAndEachLeftOutGivesTheSameBits) {
   const Outcome eager = run(options_for("dense", Mode::kEager, DType::kBF16));
   std::vector<std::string> names;

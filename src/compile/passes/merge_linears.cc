@@ -16,7 +16,28 @@
 namespace reprise::compile {
 namespace {
 
-constexpr size_t kX = 0, kWeight = 1, kBias = 2;  // arguments of linear
+constexpr size_t kX = 0, kWeight = 1;  // arguments of every product
+constexpr size_t kRowScales = 3;       // of int8_linear
+
+/// An argument of a product that holds a part of the layer's weights.
+struct WeightPlace {
+  size_t input;
+  Tensor ops::LinearWeights::* member;
+  const char* suffix;  ///< of the merged parameter's label
+};
+constexpr WeightPlace kLinearPlaces[] = {{kWeight, &ops::LinearWeights::weight, ""},
+                                         {2, &ops::LinearWeights::bias, ".bias"}};
+constexpr WeightPlace kInt8Places[] = {{kWeight, &ops::LinearWeights::weight, ""},
+                                       {2, &ops::LinearWeights::scale, ".scale"},
+                                       {4, &ops::LinearWeights::quant_bias, ".quant_bias"},
+                                       {5, &ops::LinearWeights::bias, ".bias"}};
+
+/// Empty for operators that are no products of layers.
+std::span<const WeightPlace> weight_places(const graph::Node& node) {
+  if (node.op->name() == "linear") return kLinearPlaces;
+  if (node.op->name() == "int8_linear") return kInt8Places;
+  return {};
+}
 
 /// One layer to be merged.
 struct Layer {
@@ -89,25 +110,35 @@ class Merger {
   }
 
  private:
-  /// Layers by input, dtype of the result, stream and core limit; those of one storage in the order of their memory.
+  /// The layer of a node whose weights are all there.
+  std::optional<Layer> find_layer(graph::NodeId id, size_t position) const {
+    const graph::Node& node = graph_.node(id);
+    const std::span<const WeightPlace> places = weight_places(node);
+    if (places.empty()) return std::nullopt;
+    Layer layer{id, position, {}, graph_.value(node.inputs[kWeight]).label};
+    for (const WeightPlace& place : places) {
+      if (node.inputs[place.input] == graph::kAbsent) continue;
+      const graph::Value& value = graph_.value(node.inputs[place.input]);
+      if (value.kind != graph::ValueKind::kParameter || !value.tensor.defined()) return std::nullopt;
+      layer.weights.*place.member = value.tensor;
+    }
+    return layer;
+  }
+
+  /// Layers by operator, input, dtype of the result, stream and core limit; those of one storage in the order of their
+  /// memory.
   std::vector<std::vector<Layer>> find_groups() const {
-    std::map<std::tuple<graph::ValueId, DType, int32_t, int, int>, std::vector<Layer>> groups;
+    using Key = std::tuple<std::string, graph::ValueId, graph::ValueId, DType, int32_t, int, int>;
+    std::map<Key, std::vector<Layer>> groups;
     const std::vector<graph::NodeId>& order = graph_.order();
     for (size_t position = 0; position < order.size(); ++position) {
+      std::optional<Layer> layer = find_layer(order[position], position);
+      if (!layer) continue;
       const graph::Node& node = graph_.node(order[position]);
-      if (node.op->name() != "linear") continue;
-      const graph::Value& weight = graph_.value(node.inputs[kWeight]);
-      if (weight.kind != graph::ValueKind::kParameter || !weight.tensor.defined()) continue;
-      Layer layer{order[position], position, {}, weight.label};
-      layer.weights.weight = weight.tensor;
-      if (node.inputs[kBias] != graph::kAbsent) {
-        const graph::Value& bias = graph_.value(node.inputs[kBias]);
-        if (bias.kind != graph::ValueKind::kParameter || !bias.tensor.defined()) continue;
-        layer.weights.bias = bias.tensor;
-      }
-      groups[{node.inputs[kX], std::get<DType>(node.attributes[0]), node.stream, node.core_limit.matrix_cores,
-              node.core_limit.vector_cores}]
-          .push_back(std::move(layer));
+      const graph::ValueId scales = node.op->name() == "int8_linear" ? node.inputs[kRowScales] : graph::kAbsent;
+      groups[{node.op->name(), node.inputs[kX], scales, std::get<DType>(node.attributes[0]), node.stream,
+              node.core_limit.matrix_cores, node.core_limit.vector_cores}]
+          .push_back(std::move(*layer));
     }
     std::vector<std::vector<Layer>> result;
     for (auto& [key, layers] : groups) {
@@ -178,14 +209,16 @@ class Merger {
     const ops::LinearWeights merged = *join(layers, nullptr);
     const std::string label = merged_label(layers);
     const graph::Node& node = graph_.node(earliest.node);
-    graph::NodeArguments arguments{
-        .inputs = {node.inputs[kX], graph_.add_parameter(label, merged.weight), graph::kAbsent},
-        .lists = {},
-        .attributes = node.attributes,
-        .source = node.source,
-        .stream = node.stream,
-        .core_limit = node.core_limit};
-    if (merged.bias.defined()) arguments.inputs[kBias] = graph_.add_parameter(label + ".bias", merged.bias);
+    graph::NodeArguments arguments{.inputs = node.inputs,
+                                   .lists = {},
+                                   .attributes = node.attributes,
+                                   .source = node.source,
+                                   .stream = node.stream,
+                                   .core_limit = node.core_limit};
+    for (const WeightPlace& place : weight_places(node)) {
+      const Tensor& part = merged.*place.member;
+      if (part.defined()) arguments.inputs[place.input] = graph_.add_parameter(label + place.suffix, part);
+    }
     const graph::NodeId product = graph_.insert_before(earliest.node, *node.op, std::move(arguments));
     inserted_ = {product};
     heads_.clear();
