@@ -85,7 +85,7 @@ TEST_P(DenseCheckpoint, EveryFusionIsMadeInEveryLayer) {
 TEST_P(DenseCheckpoint, GivesTheSameBitsInEveryMode) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const Outcome eager = run(options_for(GetParam(), Mode::kEager, dtype));
-    for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
+    for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
       EXPECT_EQ(run(options_for(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
     }
   }
