@@ -11,8 +11,8 @@ struct Experts {
   Tensor shared_up, shared_down, routed_up, routed_down;
 
   Tensor feed_forward(Context& context, const Tensor& x, const Tensor& up, const Tensor& down) const {
-    const Tensor wide = ops::silu(context, ops::linear(context, x, {.weight = up, .bias = {}}));
-    return ops::linear(context, wide, {.weight = down, .bias = {}});
+    const Tensor wide = ops::silu(context, ops::linear(context, x, {.weight = up}));
+    return ops::linear(context, wide, {.weight = down});
   }
 
   // The shared expert of a layer beside the routed one. `two_streams` is a value of the host: two graphs of one code.

@@ -29,14 +29,13 @@ struct Decoder {
     for (const Layer& layer : layers) {
       const Tensor y = ops::rms_norm(context, x, layer.norm, 1e-6);
       const auto heads = [&](const Tensor& weight) {
-        return ops::reshape(context, ops::linear(context, y, {.weight = weight, .bias = {}}),
-                            {x.shape()[0], kHeads, kHeadDim});
+        return ops::reshape(context, ops::linear(context, y, {.weight = weight}), {x.shape()[0], kHeads, kHeadDim});
       };
       const Tensor q = heads(layer.query);
       ops::store_kv(context, heads(layer.key), heads(layer.value), layer.keys, layer.values);
       const Tensor mixed = ops::paged_attention(context, q, layer.keys, layer.values, 0.35);
       const Tensor flat = ops::reshape(context, mixed, {x.shape()[0], kWidth});
-      x = ops::add(context, x, ops::linear(context, flat, {.weight = layer.output, .bias = {}}));
+      x = ops::add(context, x, ops::linear(context, flat, {.weight = layer.output}));
     }
     return x;
   }

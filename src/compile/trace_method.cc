@@ -11,6 +11,12 @@ namespace {
 
 using Kind = Quantity::Kind;
 
+/// Whether a message begins with "FILE:LINE: ".
+bool names_line(std::string_view message) {
+  const size_t end = message.find(": ");
+  return end != std::string_view::npos && message.substr(0, end).find(':') != std::string_view::npos;
+}
+
 /// Runs a method on traced arguments and notes what it assumes.
 class Tracing final : public MethodHost {
  public:
@@ -27,12 +33,27 @@ class Tracing final : public MethodHost {
     result_.argument_symbols.assign(arguments_.size(), kConstant);
     for (size_t i = 0; i < arguments_.size(); ++i) values.push_back(value_of(static_cast<int32_t>(i)));
     MethodContext context(tracer_, *this);
-    const std::vector<Tensor> outputs = spec_.method(context, values);
+    std::vector<Tensor> outputs;
+    try {
+      outputs = spec_.method(context, values);
+    } catch (Error& error) {
+      if (!names_line(error.message())) error.add_context(place());
+      throw;
+    }
     result_.graph = tracer_.finish(outputs);
     // What the method did wrong is no fault of the first pass that would find it.
     const std::vector<std::string> faults = graph::faults(result_.graph);
     if (!faults.empty()) throw Error(ErrorCode::kInvalidArgument, "method '{}': {}", spec_.name, faults[0]);
     return std::move(result_);
+  }
+
+  /// What is known of the line that runs, where an error does not know it: a size has no place in the source.
+  std::string place() const {
+    const std::string_view path = spec_.where.file_name();
+    std::string text =
+        fmt::format("method '{}' of {}:{}", spec_.name, path.substr(path.find_last_of('/') + 1), spec_.where.line());
+    if (const std::string last = tracer_.last_node(); !last.empty()) text += ", behind " + last;
+    return text;
   }
 
   bool branch(const Dim& left, Relation relation, const Dim& right, std::source_location where) override {

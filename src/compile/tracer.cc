@@ -1,6 +1,7 @@
 #include "compile/tracer.h"
 
 #include "base/error.h"
+#include "graph/infer.h"
 #include "graph/stream_order.h"
 
 namespace reprise::compile {
@@ -127,6 +128,10 @@ graph::Graph Tracer::finish(std::span<const Tensor> outputs) {
   labels_.clear();
   graph::check_streams(graph_);
   return std::move(graph_);
+}
+
+std::string Tracer::last_node() const {
+  return graph_.order().empty() ? "" : graph::describe(graph_.node(graph_.order().back()));
 }
 
 }  // namespace reprise::compile

@@ -42,6 +42,9 @@ class Tracer final : public ops::Dispatcher {
   /// that were not closed in order, kInvalidArgument for streams that race (check_streams() of graph/stream_order.h).
   graph::Graph finish(std::span<const Tensor> outputs);
 
+  /// For messages: the last operator call, "FILE:LINE: OP"; "" before the first.
+  std::string last_node() const;
+
  private:
   void add_event(std::string_view op, std::string_view event, std::source_location where);
   graph::ValueId value_of(const Tensor& tensor, const ops::OpDef& op, const std::string& source);

@@ -14,8 +14,8 @@ struct LinearWeights {
   /// How the layer is cut when a model is spread over several devices.
   enum class Parallel { kNone, kColumn, kRow };
 
-  Tensor weight;  ///< [N, K] float32, bfloat16 or int8, plain or packed by pack_linear_weight
-  Tensor bias;    ///< float32 [N], or absent
+  Tensor weight = {};  ///< [N, K] float32, bfloat16 or int8, plain or packed by pack_linear_weight
+  Tensor bias = {};    ///< float32 [N], or absent
   Parallel parallel = Parallel::kNone;
 
   // With an int8 weight only (W8A8).

@@ -11,12 +11,10 @@ TEST(Library, EagerCallsPrepareWhatMethodsUse) {
   const Tensor weight = random_tensor(library, {16, 8}, 1);
   const Tensor packed = ops::pack_linear_weight(eager, weight);
   EXPECT_FALSE(packed.format().is_plain());
-  const auto product = [](Context& context, Tensor x, Parameter w) {
-    return ops::linear(context, x, {.weight = w, .bias = {}});
-  };
+  const auto product = [](Context& context, Tensor x, Parameter w) { return ops::linear(context, x, {.weight = w}); };
   auto method = library.compile(product);
   const Tensor x = random_tensor(library, {3, 8}, 2);
-  const Tensor expected = ops::linear(eager, x, {.weight = packed, .bias = {}});
+  const Tensor expected = ops::linear(eager, x, {.weight = packed});
   EXPECT_EQ(bits(library, method(x, packed)), bits(library, expected));
 }
 
@@ -61,6 +59,20 @@ TEST(Library, ExplainGivesGuardsOfEveryTraceOnce) {
   EXPECT_LT(text.find("guards of every trace:"), shared);
   EXPECT_LT(text.find("trace 0:"), text.find("twice == false"));
   EXPECT_LT(text.find("trace 1:"), text.find("twice == true"));
+}
+
+TEST(Library, ASizeThatIsAskedForWhileSymbolicIsAGraphBreakWithItsPlace) {
+  Library library = Library::open("cpu", 1);
+  auto method = library.compile(
+      [](Context& context, Tensor x) {
+        const Tensor y = ops::silu(context, x);
+        return y.size(0) > 3 ? ops::add(context, y, y) : y;
+      },
+      {.name = "asks", .dynamic = Dynamic::kAlways});
+  const std::string text = error_of(ErrorCode::kGraphBreak, [&] { method(random_tensor(library, {2, 4})); });
+  EXPECT_EQ(text.find("method 'asks' of library_test.cc:"), 0u) << text;
+  EXPECT_NE(text.find(", behind library_test.cc:"), std::string::npos) << text;
+  EXPECT_NE(text.find("silu: the value of the symbolic dimension s0"), std::string::npos) << text;
 }
 
 TEST(Library, ACallThatFailsIsNotCountedAsReplayed) {
