@@ -118,6 +118,7 @@ std::unique_ptr<CaptureCache::Entry> CaptureCache::capture_graph(std::shared_ptr
   auto entry = std::make_unique<Entry>();
   entry->bound = std::move(bound);
   entry->limit = limit;
+  if (order_ == device::UpdateOrder::kReplayThenUpdate) entry->replayed = device_.create_event();
   int64_t first = 0;
   for (int64_t node = 0; node < entry->bound->size(); ++node) {
     const auto& splitting = options_.splitting_ops;
@@ -209,7 +210,10 @@ void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::s
     queue(entry, stream, lists);
     return;
   }
+  // An earlier replay may still wait in its stream for the gates that were opened for it.
+  update_stream_->wait(*entry.replayed);
   queue(entry, stream, lists);
+  stream.record(*entry.replayed);
   size_t opened = 0;
   const auto open_gate = [&] { update_stream_->record(*entry.gates[opened++]); };
   try {

@@ -53,6 +53,8 @@ class CaptureCache {
     std::shared_ptr<compile::BoundGraph> bound;  ///< shared with the variants
     /// With replay-then-update: what each task group waits for; one per record.
     std::vector<std::unique_ptr<device::Event>> gates;
+    /// With replay-then-update: the end of the last replay, in front of which the next one's updates must not come.
+    std::unique_ptr<device::Event> replayed;
     std::vector<ops::UpdateRecord> records;
     std::vector<Piece> pieces;  ///< in order; a single one unless operators split the graph
     double milliseconds = 0;    ///< that the capture took

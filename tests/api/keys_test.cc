@@ -135,6 +135,28 @@ TEST_F(Keys, AnUpdatableListIsGivenAnewAndInNoKey) {
   }
 }
 
+TEST_F(Keys, CallsThatAreQueuedBehindEachOtherKeepTheirOwnLists) {
+  for (const auto order : {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
+    MethodOptions options;
+    options.update_order = order;
+    options.compile.clone_output = true;
+    auto method = library_.compile(
+        [](Context& context, Tensor x, HostList amounts) {
+          return raise(context, "raise", raise(context, "raise", x, amounts), amounts);
+        },
+        options);
+    std::vector<Tensor> results;
+    for (int32_t call = 0; call < 6; ++call) {
+      const std::vector<int32_t> amounts = {call, 10 * call};
+      results.push_back(method(constant({2, 1}, 1), amounts));
+    }
+    for (size_t call = 0; call < results.size(); ++call) {
+      const auto c = static_cast<float>(call);
+      EXPECT_EQ(floats(results[call]), (std::vector<float>{1 + 2 * c, 1 + 20 * c})) << call;
+    }
+  }
+}
+
 TEST_F(Keys, EachCapturedGraphHasUpdatesOfItsOwn) {
   MethodOptions options;
   options.dynamic = Dynamic::kAlways;
