@@ -33,14 +33,13 @@ class Tracing final : public MethodHost {
     result_.argument_symbols.assign(arguments_.size(), kConstant);
     for (size_t i = 0; i < arguments_.size(); ++i) values.push_back(value_of(static_cast<int32_t>(i)));
     MethodContext context(tracer_, *this);
-    std::vector<Tensor> outputs;
     try {
-      outputs = spec_.method(context, values);
+      const std::vector<Tensor> outputs = spec_.method(context, values);
+      result_.graph = tracer_.finish(outputs);
     } catch (Error& error) {
       if (!names_line(error.message())) error.add_context(place());
       throw;
     }
-    result_.graph = tracer_.finish(outputs);
     // What the method did wrong is no fault of the first pass that would find it.
     const std::vector<std::string> faults = graph::faults(result_.graph);
     if (!faults.empty()) throw Error(ErrorCode::kInvalidArgument, "method '{}': {}", spec_.name, faults[0]);

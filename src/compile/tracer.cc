@@ -120,7 +120,8 @@ graph::Graph Tracer::finish(std::span<const Tensor> outputs) {
   std::vector<graph::ValueId> values;
   for (const Tensor& output : outputs) {
     if (!output.is_traced()) {
-      throw Error(ErrorCode::kGraphBreak, "method '{}' returns a tensor that no operator of it made", graph_.name());
+      throw Error(ErrorCode::kGraphBreak, "method '{}' returns a tensor that no operator of it made", graph_.name())
+          .remedy("return a copy of it, or pass it as an argument");
     }
     values.push_back(output.value());
   }
