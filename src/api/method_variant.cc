@@ -87,6 +87,10 @@ void MethodVariant::classify() {
   for (const graph::NodeId id : graph.order()) {
     for (const graph::ValueId root : graph::written_roots(graph, graph.node(id))) written.insert(root);
   }
+  for (const graph::ValueId id : graph.parameters()) {
+    const auto range = graph::memory_range(graph.value(id).tensor);
+    if (range && written.contains(graph::alias_root(graph, id))) written_parameters_.emplace_back(*range, id);
+  }
   for (size_t i = 0; i < traced_.lists.size(); ++i) list_in_key_.push_back(!is_updatable(graph.lists()[i]));
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     Input input;
@@ -159,6 +163,13 @@ void MethodVariant::check_memory(std::span<const compile::Argument> arguments) c
   const auto name = [&](size_t input) { return state_.spec.names[static_cast<size_t>(inputs_[input].argument)]; };
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& tensor = argument_tensor(arguments, i);
+    const std::optional<graph::MemoryRange> range = graph::memory_range(tensor);
+    for (const auto& [written, id] : written_parameters_) {
+      if (!range || range->begin >= written.end || written.begin >= range->end) continue;
+      throw Error(ErrorCode::kInvalidArgument, "{}: argument '{}' shares memory with '{}', which the method writes",
+                  state_.spec.name, name(i), traced_.graph.value(id).label)
+          .remedy("pass a copy");
+    }
     const bool own_memory = inputs_[i].kind == InputKind::kMutated || inputs_[i].kind == InputKind::kParameter;
     if (own_memory && is_overwritten(tensor)) {
       throw Error(ErrorCode::kInvalidArgument, "{}: argument '{}' is a result that this call would overwrite",

@@ -11,6 +11,7 @@
 
 #include "compile/executable.h"
 #include "compile/trace_method.h"
+#include "graph/alias.h"
 #include "replay/capture_cache.h"
 #include "replay/debug_dump.h"
 #include "replay/graph_pool.h"
@@ -126,6 +127,8 @@ class MethodVariant {
 
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  /// Constants of the method, such as a cache that it holds, with their memory.
+  std::vector<std::pair<graph::MemoryRange, graph::ValueId>> written_parameters_;
   std::vector<bool> list_in_key_;
   std::vector<int64_t> symbols_;  ///< of this call
   std::vector<int64_t> key_;      ///< of this call

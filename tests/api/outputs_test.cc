@@ -292,6 +292,23 @@ TEST_F(Outputs, AWrittenArgumentMustNotBeAConstantOfTheMethod) {
   EXPECT_EQ(floats(method(constant({2, 4}, 3))), std::vector<float>(8, 5));
 }
 
+TEST_F(Outputs, AnArgumentMustNotBeMemoryThatTheMethodWritesItself) {
+  const Tensor cache = constant({2, 4}, 1);
+  const auto doubled = [&](Context& context, Tensor x) {
+    double_in_place(context, cache);
+    return ops::add(context, x, x);
+  };
+  for (const bool clone_input : {true, false}) {
+    MethodOptions options = named("m", {"x"});
+    options.compile.clone_input = clone_input;
+    auto method = library_.compile(doubled, options);
+    const std::string error = error_of(ErrorCode::kInvalidArgument, [&] { method(cache); });
+    expect_text(error, "argument 'x' shares memory with 'constant_0', which the method writes");
+    EXPECT_EQ(floats(method(constant({2, 4}, 3)))[0], 6);
+  }
+  EXPECT_EQ(floats(cache), std::vector<float>(8, 4)) << "written by the two calls that were right";
+}
+
 TEST_F(Outputs, AMutatedArgumentMustNotBeAResultThatIsOverwritten) {
   auto method = library_.compile(
       [](Context& context, Tensor state) {
