@@ -9,6 +9,7 @@ void add_generate(CommandLine& program);
 void add_logits(CommandLine& program);
 void add_tokenize(CommandLine& program);
 void add_synth(CommandLine& program);
+void add_quantize(CommandLine& program);
 void add_graph(CommandLine& program);
 void add_compile(CommandLine& program);
 void add_eval(CommandLine& program);

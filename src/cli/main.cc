@@ -25,6 +25,7 @@ int main(int argc, char** argv) {
   add_logits(program);
   add_tokenize(program);
   add_synth(program);
+  add_quantize(program);
   add_graph(program);
   add_compile(program);
   add_eval(program);

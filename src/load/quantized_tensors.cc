@@ -127,6 +127,12 @@ void add_linear_tensors(std::vector<ExpectedTensor>& result, const Quantization&
   result.push_back(channel_vector(layer + ".quant_bias", outputs, {DType::kI32}, true));
 }
 
+std::vector<std::string> linear_layers(const ModelConfig& config) {
+  std::vector<std::string> layers;
+  for (const Group& group : groups_of(config)) layers.insert(layers.end(), group.begin(), group.end());
+  return layers;
+}
+
 bool quantizes_head(const ModelConfig& config) {
   const Quantization& quantization = config.quantization;
   // A description need not name a head that is tied to the embedding.

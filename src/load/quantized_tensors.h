@@ -23,6 +23,9 @@ namespace reprise::load {
 void add_linear_tensors(std::vector<ExpectedTensor>& result, const Quantization& quantization, const std::string& layer,
                         const Shape& shape, bool bias);
 
+/// The linear layers that may be quantised, in the order of the model, without the output head.
+std::vector<std::string> linear_layers(const ModelConfig& config);
+
 /// Whether the output head has a quantised weight of its own, whatever the config says about tying it.
 bool quantizes_head(const ModelConfig& config);
 

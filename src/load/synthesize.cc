@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "load/json.h"
 #include "load/model_config.h"
 #include "load/model_shapes.h"
+#include "load/output_directory.h"
 #include "load/safetensors_writer.h"
 #include "tensor/bfloat16.h"
 
@@ -127,33 +127,6 @@ std::string find_config(const std::string& shape) {
   return read_file(file, kMaxConfigBytes);
 }
 
-void prepare_directory(const std::filesystem::path& directory, uint64_t total) {
-  std::error_code failure;
-  std::filesystem::create_directories(directory, failure);
-  if (failure) {
-    throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
-      throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
-          .remedy("name a new directory, or remove the old model");
-    }
-  }
-  const std::filesystem::space_info space = std::filesystem::space(directory, failure);
-  if (!failure && space.available < total) {
-    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the model takes {}", directory.string(), space.available,
-                total);
-  }
-}
-
-void write_small_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream stream(path, std::ios::binary);
-  stream.write(text.data(), static_cast<std::streamsize>(text.size()));
-  stream.close();
-  if (!stream) throw Error(ErrorCode::kIo, "cannot write {}", path.string());
-}
-
 void write_index(const std::filesystem::path& directory, const std::vector<Shard>& shards, uint64_t total) {
   nlohmann::json map = nlohmann::json::object();
   for (const Shard& shard : shards) {
@@ -180,7 +153,7 @@ void synthesize_checkpoint(const std::string& shape, const std::filesystem::path
       throw Error(ErrorCode::kInvalidArgument, "{}: a model of this shape is larger than any disk", shape);
     }
   }
-  prepare_directory(directory, total);
+  prepare_model_directory(directory, total);
 
   const std::array<float, kLevels> quantiles = make_normal_quantiles();
   std::vector<BFloat16> chunk(kChunkElements);

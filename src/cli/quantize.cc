@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/progress_bar.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "load/quantize_checkpoint.h"
+#include "model/observe_inputs.h"
+#include "text/tokenizer.h"
+
+namespace reprise::cli {
+namespace {
+
+struct QuantizeCommand {
+  SessionOptions session;
+  std::string output;
+  std::string scheme = "w8a8-dynamic";
+  std::string format = "msmodelslim";
+  std::string calibration_file;
+  int32_t calibration_texts = 128;
+  std::vector<std::string> ignore;
+  bool head = false;
+};
+
+/// The text of a line: as it is, or of a JSON object with "text" or "prompt", or a problem with its answer.
+std::string text_of_line(const std::string& line, const std::string& where) {
+  if (!line.starts_with("{")) return line;
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  const auto value = [&](const char* key) {
+    const auto place = object.is_object() ? object.find(key) : object.end();
+    return place != object.end() && place->is_string() ? place->get<std::string>() : std::string();
+  };
+  for (const char* key : {"text", "prompt"}) {
+    if (!value(key).empty()) return value(key);
+  }
+  if (!value("question").empty()) return fmt::format("Question: {}\nAnswer: {}", value("question"), value("answer"));
+  throw Error(ErrorCode::kCorruptData, "{}: expected a JSON object with \"text\", \"prompt\" or \"question\"", where);
+}
+
+std::vector<std::vector<int32_t>> read_texts(const QuantizeCommand& options, const text::Tokenizer& tokenizer,
+                                             int64_t max_positions) {
+  const std::string all = read_file(options.calibration_file);
+  std::vector<std::vector<int32_t>> texts;
+  size_t number = 0;
+  for (size_t begin = 0; begin < all.size() && texts.size() < static_cast<size_t>(options.calibration_texts);) {
+    const size_t end = std::min(all.find('\n', begin), all.size());
+    const std::string line = all.substr(begin, end - begin);
+    begin = end + 1;
+    ++number;
+    if (line.empty()) continue;
+    texts.push_back(tokenizer.encode(text_of_line(line, fmt::format("{}:{}", options.calibration_file, number))));
+    if (static_cast<int64_t>(texts.back().size()) > max_positions) {
+      texts.back().resize(static_cast<size_t>(max_positions));
+    }
+  }
+  if (texts.empty()) throw Error(ErrorCode::kCorruptData, "{} holds no text", options.calibration_file);
+  return texts;
+}
+
+void stop_if_interrupted(const QuantizeCommand& options) {
+  // Thrown, so that the writer takes its unfinished file away.
+  if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: {} is not written", options.output);
+}
+
+std::map<std::string, load::ActivationRange> calibrate(const QuantizeCommand& options) {
+  if (options.calibration_file.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "the scheme w8a8 needs texts to find the ranges of activations")
+        .remedy("name a file with --calibrate, or choose w8a8-dynamic");
+  }
+  Session session(options.session);
+  const text::Tokenizer tokenizer = text::load_tokenizer(session.directory());
+  const auto texts = read_texts(options, tokenizer, session.model()->info().max_positions);
+  ProgressBar bar;
+  const auto progress = [&](size_t done) {
+    stop_if_interrupted(options);
+    bar.update(static_cast<double>(done), static_cast<double>(texts.size()), "Calibrating");
+  };
+  return model::observe_linear_inputs(*session.model(), session.registry(), session.device(), texts, progress);
+}
+
+std::string report(const std::vector<load::LayerError>& errors) {
+  std::string text = fmt::format("{:<44}{:<14}{:>10}{:>12}\n", "layer", "scheme", "cosine", "max error");
+  for (const load::LayerError& error : errors) {
+    text += fmt::format("{:<44}{:<14}{:>10.6f}{:>12.3e}\n", error.layer, name_of(error.scheme), error.cosine,
+                        error.largest);
+  }
+  return text;
+}
+
+int run_quantize(const QuantizeCommand& options) {
+  watch_interrupts();
+  load::QuantizeOptions quantize;
+  const bool is_static = options.scheme == "w8a8";
+  quantize.scheme = is_static ? load::LinearScheme::kW8A8 : load::LinearScheme::kW8A8Dynamic;
+  quantize.convention = options.format == "msmodelslim" ? load::Quantization::Convention::kModelSlim
+                                                        : load::Quantization::Convention::kCompressedTensors;
+  quantize.ignore = options.ignore;
+  quantize.head = options.head;
+  if (!is_static && !options.calibration_file.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--calibrate has no use for w8a8-dynamic, which finds scales as it runs");
+  }
+  // Before the model runs: what cannot be written should not cost a calibration.
+  const std::vector<std::string> needed = load::static_layers(options.session.model, quantize);
+  if (is_static && !needed.empty()) quantize.ranges = calibrate(options);
+  ProgressBar bar;
+  quantize.progress = [&](const std::string& name, uint64_t done, uint64_t total) {
+    stop_if_interrupted(options);
+    bar.update(static_cast<double>(done), static_cast<double>(total), "Quantising " + name);
+  };
+  const std::vector<load::LayerError> errors =
+      load::quantize_checkpoint(options.session.model, options.output, quantize);
+  bar.finish();
+  write_output(report(errors));
+  write_message(fmt::format("{}: written, {} layers in int8\n", options.output, errors.size()));
+  return 0;
+}
+
+}  // namespace
+
+void add_quantize(CommandLine& program) {
+  CommandLine& command = program.command("quantize", "Write a checkpoint with int8 weights and activations (W8A8)");
+  const auto options = std::make_shared<QuantizeCommand>();
+  options->session.add_model(command);
+  command.option("-o,--out", options->output, "directory to write");
+  command.required();
+  command.choice(
+      "--scheme", options->scheme, {"w8a8", "w8a8-dynamic"},
+      "w8a8: activations have one scale for all tokens, found by --calibrate; w8a8-dynamic: each token its own");
+  command.choice("--format", options->format, {"msmodelslim", "compressed-tensors"},
+                 "whose names the tensors and the description follow");
+  command.option("--calibrate", options->calibration_file,
+                 "texts, one a line; or JSON lines with \"text\", \"prompt\", or \"question\" and \"answer\"");
+  command.option("--calibration-texts", options->calibration_texts, "how many of them are used");
+  command.option(
+      "--ignore", options->ignore,
+      "expression for layers that stay float, matched from the beginning of their names; may be given several "
+      "times");
+  command.flag("--head", options->head, "quantise the output head too");
+  options->session.add_device(command);
+  command.on_run([options] { return run_quantize(*options); });
+}
+
+}  // namespace reprise::cli

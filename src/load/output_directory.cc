@@ -1,0 +1,36 @@
+#include "load/output_directory.h"
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace reprise::load {
+
+void prepare_model_directory(const std::filesystem::path& directory, uint64_t total) {
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) {
+    throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
+      throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
+          .remedy("name a new directory, or remove the old model");
+    }
+  }
+  const std::filesystem::space_info space = std::filesystem::space(directory, failure);
+  if (!failure && space.available < total) {
+    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the model takes {}", directory.string(), space.available,
+                total);
+  }
+}
+
+void write_small_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream stream(path, std::ios::binary);
+  stream.write(text.data(), static_cast<std::streamsize>(text.size()));
+  stream.close();
+  if (!stream) throw Error(ErrorCode::kIo, "cannot write {}", path.string());
+}
+
+}  // namespace reprise::load
