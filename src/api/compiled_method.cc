@@ -1,6 +1,7 @@
 #include "reprise/compiled_method.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "api/compiled_method_state.h"
 #include "base/error.h"
@@ -156,7 +157,8 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
         .remedy("a compiled graph takes what it was built for; compile the method to have it traced again");
   }
   if (!variants_.empty()) {
-    const compile::Guard* guard = compile::first_failure(variants_.back().variant->guards(), arguments);
+    const std::vector<compile::Guard>& guards = nearest_guards(arguments);
+    const compile::Guard* guard = compile::first_failure(guards, arguments);
     if (guard == nullptr) throw Error(ErrorCode::kInternal, "{}: no trace fits, but no guard failed", spec_.name);
     if (variants() >= options_.recompile_limit) {
       ++counters_.fallbacks[static_cast<size_t>(FallbackReason::kRecompileLimit)];
@@ -171,7 +173,7 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
     }
     ++counters_.recompiles[std::string(guard->reason())];
     log_info("recompiling {}: {}", spec_.name, guard->failure(arguments, spec_.names));
-    widen(arguments);
+    widen(guards, arguments);
   }
   ++counters_.method_runs;
   compile::TracedMethod traced =
@@ -181,10 +183,26 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
   return &variants_.back();
 }
 
-void CompiledMethod::Implementation::widen(std::span<const compile::Argument> arguments) {
+const std::vector<compile::Guard>& CompiledMethod::Implementation::nearest_guards(
+    std::span<const compile::Argument> arguments) const {
+  const std::vector<compile::Guard>* nearest = nullptr;
+  std::ptrdiff_t fewest = std::numeric_limits<std::ptrdiff_t>::max();
+  for (auto trace = variants_.rbegin(); trace != variants_.rend(); ++trace) {
+    const std::vector<compile::Guard>& guards = trace->variant->guards();
+    const auto failures = std::count_if(guards.begin(), guards.end(),
+                                        [&](const compile::Guard& guard) { return !guard.holds(arguments); });
+    if (failures >= fewest) continue;
+    nearest = &guards;
+    fewest = failures;
+  }
+  return *nearest;
+}
+
+void CompiledMethod::Implementation::widen(std::span<const compile::Guard> guards,
+                                           std::span<const compile::Argument> arguments) {
   if (options_.dynamic == Dynamic::kNever) return;
   using Kind = compile::Quantity::Kind;
-  for (const compile::Guard& guard : variants_.back().variant->guards()) {
+  for (const compile::Guard& guard : guards) {
     const compile::Quantity& quantity = guard.left.quantity;
     if (guard.from_branch || guard.by_value || !guard.left.has_quantity || guard.holds(arguments)) continue;
     const size_t argument = static_cast<size_t>(quantity.argument);

@@ -38,9 +38,10 @@ class CompiledMethod::Implementation {
   Trace* find(std::span<const compile::Argument> arguments);
   /// Another trace; null beyond the recompile limit.
   Trace* trace(std::span<const compile::Argument> arguments);
-  void log_recompile(std::span<const compile::Argument> arguments);
-  /// Makes symbolic what the guards of the last trace say has changed.
-  void widen(std::span<const compile::Argument> arguments);
+  /// Of the trace that misses the arguments least, and among those of the latest: they say best what has changed.
+  const std::vector<compile::Guard>& nearest_guards(std::span<const compile::Argument> arguments) const;
+  /// Makes symbolic what these guards say has changed.
+  void widen(std::span<const compile::Guard> guards, std::span<const compile::Argument> arguments);
   void add_trace(compile::TracedMethod traced, compile::DynamicArguments dynamic);
   void check_retrace(const Trace& trace, std::span<const compile::Argument> arguments);
   std::vector<Tensor> run_eager(std::span<const compile::Argument> arguments);

@@ -38,6 +38,14 @@ TEST_F(Guards, AMissIsLoggedWithTheGuardItsLineAndWhatWasFound) {
   EXPECT_EQ(recompiles(method, "value"), 1);
 }
 
+TEST_F(Guards, AMissIsExplainedByTheTraceThatIsNearest) {
+  auto method = library_.compile(silu_method(), named("m", {"x"}));
+  for (const int64_t rows : {4, 6, 1}) method(random({rows, 8}));
+  expect_text(miss(method, [&] { method(random({6, 9})); }), "(x.size(1) == 8) failed: x.size(1) = 9");
+  method(random({7, 9}));
+  EXPECT_EQ(method.variants(), 4);
+}
+
 TEST_F(Guards, AnOptionalTensorThatIsGivenOrNot) {
   auto method =
       library_.compile([](Context& context, Tensor x,
