@@ -17,17 +17,27 @@ void infer_store_kv(const OpCall& call, std::span<TensorMeta> /*outputs*/) {
   require_dtype(call, 2, DType::kI32);
   require_shape(call, 2, Shape{shape[0]});
   require_contiguous(call, 2);
-  for (const size_t cache : {3, 4}) {
-    require_same_dtype(call, cache, 0);
-    require_rank(call, cache, 4);
-    const Shape& cache_shape = call.inputs[cache].shape();
-    require_shape(call, cache, Shape{cache_shape[0], cache_shape[1], shape[1], shape[2]});
-    require_contiguous(call, cache);
-  }
+  require_cache(call, 3, shape);
+  require_cache(call, 4, shape);
   require_shape(call, 4, call.inputs[3].shape());
 }
 
-void store(const Tensor& rows, const Tensor& slots, const Tensor& cache) {
+void reference_store_kv(const OpCall& call) {
+  reference_store_of(call.inputs[0], call.inputs[2], call.inputs[3]);
+  reference_store_of(call.inputs[1], call.inputs[2], call.inputs[4]);
+}
+
+}  // namespace
+
+void require_cache(const OpCall& call, size_t cache, const Shape& rows) {
+  require_same_dtype(call, cache, 0);
+  require_rank(call, cache, 4);
+  const Shape& shape = call.inputs[cache].shape();
+  require_shape(call, cache, Shape{shape[0], shape[1], rows[1], rows[2]});
+  require_contiguous(call, cache);
+}
+
+void reference_store_of(const Tensor& rows, const Tensor& slots, const Tensor& cache) {
   const RowReader from(rows);
   RowWriter to(cache);
   const int64_t heads = rows.size(1);
@@ -38,13 +48,6 @@ void store(const Tensor& rows, const Tensor& slots, const Tensor& cache) {
     for (int64_t i = 0; i < from.columns(); ++i) to.set(slot * heads + row % heads, i, from(row, i));
   }
 }
-
-void reference_store_kv(const OpCall& call) {
-  store(call.inputs[0], call.inputs[2], call.inputs[3]);
-  store(call.inputs[1], call.inputs[2], call.inputs[4]);
-}
-
-}  // namespace
 
 void store_kv(ForwardContext& context, const Tensor& k, const Tensor& v, const Tensor& k_cache, const Tensor& v_cache,
               std::source_location where) {

@@ -1,8 +1,12 @@
 #include "ops/split_qkv.h"
 
+#include <array>
+#include <vector>
+
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
+#include "ops/kv_cache.h"
 #include "ops/norm.h"
 #include "ops/reference_access.h"
 #include "ops/rope.h"
@@ -11,7 +15,7 @@
 namespace reprise::ops {
 namespace {
 
-enum Input : size_t { kQkv, kQWeight, kKWeight, kQBias, kKBias, kPositions, kTable };
+enum Input : size_t { kQkv, kQWeight, kKWeight, kQBias, kKBias, kPositions, kTable, kSlots, kKCache, kVCache };
 
 void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim) {
   if (!call.inputs[input].defined()) return;
@@ -20,7 +24,8 @@ void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim) 
   require_contiguous(call, input);
 }
 
-void infer_split(const OpCall& call, std::span<TensorMeta> outputs) {
+/// Checks what both operators share and gives the metadata of q and k.
+std::array<TensorMeta, 2> checked_heads(const OpCall& call) {
   const Tensor& qkv = call.inputs[kQkv];
   const int64_t heads = call.int_attribute(0);
   const int64_t kv_heads = call.int_attribute(1);
@@ -48,15 +53,33 @@ void infer_split(const OpCall& call, std::span<TensorMeta> outputs) {
   require_contiguous(call, kPositions);
   require_dtype(call, kTable, DType::kF32);
   require_contiguous(call, kTable);
-  outputs[0] = TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], heads, head_dim});
-  outputs[1] = TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], kv_heads, head_dim});
+  return {TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], heads, head_dim}),
+          TensorMeta(qkv.dtype(), Shape{qkv.shape()[0], kv_heads, head_dim})};
 }
 
-void reference_split(const OpCall& call) {
+void infer_split(const OpCall& call, std::span<TensorMeta> outputs) {
+  const auto heads = checked_heads(call);
+  outputs[0] = heads[0];
+  outputs[1] = heads[1];
+}
+
+void infer_split_store(const OpCall& call, std::span<TensorMeta> outputs) {
+  const auto heads = checked_heads(call);
+  outputs[0] = heads[0];
+  require_dtype(call, kSlots, DType::kI32);
+  require_shape(call, kSlots, Shape{heads[1].shape[0]});
+  require_contiguous(call, kSlots);
+  require_cache(call, kKCache, heads[1].shape);
+  require_cache(call, kVCache, heads[1].shape);
+  require_shape(call, kVCache, call.inputs[kKCache].shape());
+}
+
+/// q and k of the merged rows, normed and turned.
+void split_heads(const OpCall& call, const Tensor& q, const Tensor& k) {
   const Tensor& qkv = call.inputs[kQkv];
   int64_t first_head = 0;
   for (const size_t part : {0, 1}) {
-    const Tensor& y = call.outputs[part];
+    const Tensor& y = part == 0 ? q : k;
     TensorMeta heads = y.meta();
     heads.strides[0] = qkv.stride(0);
     const size_t offset = static_cast<size_t>(first_head * y.size(2)) * size_of(qkv.dtype());
@@ -65,6 +88,23 @@ void reference_split(const OpCall& call) {
     reference_rope_of(y, call.inputs[kPositions], call.inputs[kTable], y);
     first_head += y.size(1);
   }
+}
+
+void reference_split(const OpCall& call) { split_heads(call, call.outputs[0], call.outputs[1]); }
+
+void reference_split_store(const OpCall& call) {
+  const Tensor& qkv = call.inputs[kQkv];
+  const int64_t kv_heads = call.int_attribute(1);
+  const int64_t head_dim = call.inputs[kTable].size(1);
+  TensorMeta meta(qkv.dtype(), {qkv.size(0), kv_heads, head_dim});
+  std::vector<std::byte> memory(meta.contiguous_bytes());
+  const Tensor k = Tensor::borrowed(meta, memory.data());
+  split_heads(call, call.outputs[0], k);
+  meta.strides[0] = qkv.stride(0);
+  const int64_t first_head = call.int_attribute(0) + kv_heads;
+  const Tensor v = qkv.with_meta(meta, static_cast<size_t>(first_head * head_dim) * size_of(qkv.dtype()));
+  reference_store_of(k, call.inputs[kSlots], call.inputs[kKCache]);
+  reference_store_of(v, call.inputs[kSlots], call.inputs[kVCache]);
 }
 
 }  // namespace
@@ -79,7 +119,21 @@ Qkv split_qkv_rms_norm_rope(ForwardContext& context, const Tensor& qkv, const Qk
   return {q, k, slice(context, all, 1, heads + kv_heads, heads + 2 * kv_heads, where)};
 }
 
+Tensor split_qkv_rms_norm_rope_store(ForwardContext& context, const Tensor& qkv, const QkNorm& norm,
+                                     const Tensor& table, int64_t heads, int64_t kv_heads, const Tensor& k_cache,
+                                     const Tensor& v_cache, std::source_location where) {
+  return dispatch_call(context, "split_qkv_rms_norm_rope_store",
+                       {qkv, norm.q_weight, norm.k_weight, norm.q_bias, norm.k_bias, context.positions, table,
+                        context.slots, k_cache, v_cache},
+                       {}, {heads, kv_heads, norm.epsilon}, where);
+}
+
 void register_split_qkv(Registry& registry) {
+  registry.add(
+      OpDef("split_qkv_rms_norm_rope_store(Tensor qkv, Tensor q_weight, Tensor k_weight, Tensor? q_bias, "
+            "Tensor? k_bias, Tensor positions, Tensor table, Tensor slots, Tensor! k_cache, Tensor! v_cache, *, "
+            "int heads, int kv_heads, float epsilon) -> Tensor q",
+            {}, infer_split_store, reference_split_store));
   registry.add(
       OpDef("split_qkv_rms_norm_rope(Tensor qkv, Tensor q_weight, Tensor k_weight, Tensor? q_bias, Tensor? k_bias, "
             "Tensor positions, Tensor table, *, int heads, int kv_heads, float epsilon) -> Tensor q, Tensor k",

@@ -33,6 +33,13 @@ Qkv split_qkv_rms_norm_rope(ForwardContext& context, const Tensor& qkv, const Qk
                             int64_t heads, int64_t kv_heads,
                             std::source_location where = std::source_location::current());
 
+/// The same, with the keys and values written to the context's slots of the caches as store_kv() does, instead of being
+/// returned. Gives q.
+Tensor split_qkv_rms_norm_rope_store(ForwardContext& context, const Tensor& qkv, const QkNorm& norm,
+                                     const Tensor& table, int64_t heads, int64_t kv_heads, const Tensor& k_cache,
+                                     const Tensor& v_cache,
+                                     std::source_location where = std::source_location::current());
+
 void register_split_qkv(Registry& registry);
 
 }  // namespace reprise::ops

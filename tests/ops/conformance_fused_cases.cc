@@ -242,6 +242,15 @@ void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt1993
                          .attributes = {count.heads, count.kv_heads, 1e-6},
                          // A normed value may fall to the other neighbour, and both halves of a head enter a result.
                          .bound = {dtype == DType::kBF16 ? 0.06 : 4e-6, rounded(dtype, 0).relative}});
+        const Shape cache = {3, 2, count.kv_heads, dim};
+        cases.push_back({.op = "split_qkv_rms_norm_rope_store",
+                         .name = fmt::format("{} heads, {}", count.heads, describe({qkv})),
+                         .inputs = {qkv, vector(), vector(), biased ? vector() : Tensor(), biased ? vector() : Tensor(),
+                                    int_tensor({9, 0, 10, -1}), random_tensor(DType::kF32, {10, dim}, random),
+                                    int_tensor({5, -1, 0, 6}), random_tensor(dtype, cache, random),
+                                    random_tensor(dtype, cache, random)},
+                         .attributes = {count.heads, count.kv_heads, 1e-6},
+                         .bound = {dtype == DType::kBF16 ? 0.06 : 4e-6, rounded(dtype, 0).relative}});
       }
     }
   }

@@ -17,6 +17,7 @@
 #include "ops/fused_norm.h"
 #include "ops/host_tensor.h"
 #include "ops/in_place.h"
+#include "ops/kv_cache.h"
 #include "ops/norm.h"
 #include "ops/quantize.h"
 #include "ops/rope.h"
@@ -192,6 +193,18 @@ TEST_P(FusionEquality, HeadsOfOneMergedProduct) {
         };
         expect_equal(with_bias.q, normed(q, norm.q_weight, biased.q_bias), "q with bias");
         expect_equal(with_bias.k, normed(k, norm.k_weight, biased.k_bias), "k with bias");
+
+        context_.slots = int_tensor({7, -1, 0, 8, 3});
+        const Shape cache = {4, 2, kv_heads, dim};
+        const Tensor k_cache = random_tensor(dtype, cache, random_);
+        const Tensor v_cache = random_tensor(dtype, cache, random_);
+        const Tensor k_stored = copy(context_, k_cache);
+        const Tensor v_stored = copy(context_, v_cache);
+        store_kv(context_, with_bias.k, with_bias.v, k_stored, v_stored);
+        expect_equal(split_qkv_rms_norm_rope_store(context_, qkv, biased, table, heads, kv_heads, k_cache, v_cache),
+                     with_bias.q, "q beside the cache");
+        expect_equal(k_cache, k_stored, "cache of keys");
+        expect_equal(v_cache, v_stored, "cache of values");
       }
     }
   }

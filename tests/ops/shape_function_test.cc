@@ -232,6 +232,11 @@ TEST(ShapeFunction, FusedAndInPlaceOperatorsSayWhatDoesNotFit) {
   expect_refused("split_qkv_rms_norm_rope: argument 'qkv' has shape [4, 8], expected [4, 12]",
                  "split_qkv_rms_norm_rope", {x, head, head, none, none, positions, table},
                  {int64_t{1}, int64_t{1}, 1e-6});
+  expect_refused("split_qkv_rms_norm_rope_store: argument 'v_cache' has shape [3, 2, 2, 4], expected [3, 2, 1, 4]",
+                 "split_qkv_rms_norm_rope_store",
+                 {traced(kF32, {4, 12}), head, head, none, none, positions, table, positions,
+                  traced(kF32, {3, 2, 1, 4}), traced(kF32, {3, 2, 2, 4})},
+                 {int64_t{1}, int64_t{1}, 1e-6});
   expect_refused("split_qkv_rms_norm_rope: argument 'k_bias' is absent, expected both biases or none",
                  "split_qkv_rms_norm_rope", {traced(kF32, {4, 12}), head, head, head, none, positions, table},
                  {int64_t{1}, int64_t{1}, 1e-6});

@@ -1,5 +1,8 @@
+#include <fmt/core.h>
+
 #include "compile/passes/examples.h"
 #include "compile/passes/fusions.h"
+#include "ops/kv_cache.h"
 #include "ops/norm.h"
 #include "ops/rope.h"
 #include "ops/split_qkv.h"
@@ -8,10 +11,11 @@
 namespace reprise::compile {
 namespace {
 
-/// The product [T, (heads + 2 kv_heads) head_dim] by heads, as the merging of linear layers leaves it.
-ReplacementRule split_rule(bool bias) {
+/// The product [T, (heads + 2 kv_heads) head_dim] by heads, as the merging of linear layers leaves it; with `store`,
+/// keys and values that are needed for the cache only.
+ReplacementRule split_rule(bool bias, bool store) {
   ReplacementRule rule;
-  rule.name = bias ? "split_qkv_rms_norm_bias_rope" : "split_qkv_rms_norm_rope";
+  rule.name = fmt::format("split_qkv_rms_norm{}_rope{}", bias ? "_bias" : "", store ? "_store" : "");
   rule.tensors = {{"qkv", example_rows(9 * 4)},
                   {"q_weight", example_vector(4)},
                   {"k_weight", example_vector(4)},
@@ -21,8 +25,14 @@ ReplacementRule split_rule(bool bias) {
     rule.tensors.push_back({"q_bias", example_vector(4)});
     rule.tensors.push_back({"k_bias", example_vector(4)});
   }
+  if (store) {
+    const TensorMeta cache(DType::kF32, {8, 4, 2, 4});
+    rule.tensors.push_back({"slots", example_positions()});
+    rule.tensors.push_back({"k_cache", cache});
+    rule.tensors.push_back({"v_cache", cache});
+  }
   rule.scalars = {any_epsilon(), {"q_end", int64_t{5}}, {"k_end", int64_t{7}}};
-  rule.pattern = [bias](PatternContext& p) {
+  rule.pattern = [bias, store](PatternContext& p) {
     ops::ForwardContext& context = p.context();
     context.positions = p["positions"];
     const int64_t q_end = p.integer("q_end");
@@ -38,16 +48,25 @@ ReplacementRule split_rule(bool bias) {
       return ops::rope(context, norm, p["table"]);
     };
     const Tensor q = turn(0, q_end, "q_weight", "q_bias");
-    return std::vector{q, turn(q_end, k_end, "k_weight", "k_bias"), v};
+    const Tensor k = turn(q_end, k_end, "k_weight", "k_bias");
+    if (!store) return std::vector{q, k, v};
+    context.slots = p["slots"];
+    ops::store_kv(context, k, v, p["k_cache"], p["v_cache"]);
+    return std::vector{q};
   };
-  rule.replacement = [bias](PatternContext& p) {
+  rule.replacement = [bias, store](PatternContext& p) {
     p.context().positions = p["positions"];
     ops::QkNorm norm{.q_weight = p["q_weight"], .k_weight = p["k_weight"], .epsilon = p.number("epsilon")};
     if (bias) norm.q_bias = p["q_bias"];
     if (bias) norm.k_bias = p["k_bias"];
     const int64_t heads = p.integer("q_end");
-    const ops::Qkv result =
-        ops::split_qkv_rms_norm_rope(p.context(), p["qkv"], norm, p["table"], heads, p.integer("k_end") - heads);
+    const int64_t kv_heads = p.integer("k_end") - heads;
+    if (store) {
+      p.context().slots = p["slots"];
+      return std::vector{ops::split_qkv_rms_norm_rope_store(p.context(), p["qkv"], norm, p["table"], heads, kv_heads,
+                                                            p["k_cache"], p["v_cache"])};
+    }
+    const ops::Qkv result = ops::split_qkv_rms_norm_rope(p.context(), p["qkv"], norm, p["table"], heads, kv_heads);
     return std::vector{result.q, result.k, result.v};
   };
   return rule;
@@ -57,8 +76,10 @@ ReplacementRule split_rule(bool bias) {
 
 ReplacementSet fuse_split_qkv_rms_norm_rope(const ops::Registry& registry) {
   ReplacementSet set(registry);
-  set.add(split_rule(false));
-  set.add(split_rule(true));
+  for (const bool store : {true, false}) {
+    set.add(split_rule(false, store));
+    set.add(split_rule(true, store));
+  }
   return set;
 }
 

@@ -22,7 +22,8 @@ ReplacementSet fuse_add_rms_norm_dynamic_quantize(const ops::Registry& registry)
 ReplacementSet fuse_add_rms_norm_cast(const ops::Registry& registry);
 /// 1 / (1 / x) becomes x: inexact, as 1 / x rounds.
 ReplacementSet fold_reciprocal(const ops::Registry& registry);
-/// Queries, keys and values cut from one product by heads; norm and rotation of the first two.
+/// Queries, keys and values cut from one product by heads; norm and rotation of the first two; and the write of keys
+/// and values to their cache where nobody else needs them.
 ReplacementSet fuse_split_qkv_rms_norm_rope(const ops::Registry& registry);
 /// mul(silu(gate), up).
 ReplacementSet fuse_swiglu(const ops::Registry& registry);

@@ -93,29 +93,48 @@ void run_embedding_rms_norm(const ops::OpCall& call) {
   stream_of(call).launch(kernels[index_of(call.outputs[0])], fused_norm_tiles(arguments.rows), arguments);
 }
 
-template <InstructionSet kSet>
-void run_split_qkv(const ops::OpCall& call) {
-  static const NamedKernels<2> kernels("split_qkv_rms_norm_rope", kSet, split_qkv_kernels(kSet).split_qkv_rms_norm_rope,
-                                       kElementNames);
+SplitQkvArguments split_qkv_arguments(const ops::OpCall& call) {
   const auto floats = [&](size_t input) {
     return call.inputs[input].defined() ? call.inputs[input].data_as<float>() : nullptr;
   };
   const Tensor& table = call.inputs[6];
-  const SplitQkvArguments arguments{.qkv = call.inputs[0].data(),
-                                    .weight = {floats(1), floats(2)},
-                                    .bias = {floats(3), floats(4)},
-                                    .table = floats(6),
-                                    .positions = call.inputs[5].data_as<int32_t>(),
-                                    .q = call.outputs[0].data(),
-                                    .k = call.outputs[1].data(),
-                                    .tokens = call.inputs[0].size(0),
-                                    .heads = call.int_attribute(0),
-                                    .kv_heads = call.int_attribute(1),
-                                    .head_dim = table.size(1),
-                                    .max_position = table.size(0),
-                                    .epsilon = static_cast<float>(call.float_attribute(2))};
+  return {.qkv = call.inputs[0].data(),
+          .weight = {floats(1), floats(2)},
+          .bias = {floats(3), floats(4)},
+          .table = floats(6),
+          .positions = call.inputs[5].data_as<int32_t>(),
+          .q = call.outputs[0].data(),
+          .k = call.outputs.size() > 1 ? call.outputs[1].data() : nullptr,
+          .tokens = call.inputs[0].size(0),
+          .heads = call.int_attribute(0),
+          .kv_heads = call.int_attribute(1),
+          .head_dim = table.size(1),
+          .max_position = table.size(0),
+          .epsilon = static_cast<float>(call.float_attribute(2))};
+}
+
+template <InstructionSet kSet>
+void run_split_qkv(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("split_qkv_rms_norm_rope", kSet, split_qkv_kernels(kSet).split_qkv_rms_norm_rope,
+                                       kElementNames);
+  const SplitQkvArguments arguments = split_qkv_arguments(call);
   stream_of(call).launch(kernels[index_of(call.inputs[0])],
                          split_qkv_tiles(arguments.tokens, arguments.heads, arguments.kv_heads), arguments);
+}
+
+template <InstructionSet kSet>
+void run_split_qkv_store(const ops::OpCall& call) {
+  static const NamedKernels<2> kernels("split_qkv_rms_norm_rope_store", kSet,
+                                       split_qkv_kernels(kSet).split_qkv_rms_norm_rope_store, kElementNames);
+  const SplitQkvArguments split = split_qkv_arguments(call);
+  const Tensor& k_cache = call.inputs[8];
+  const SplitQkvStoreArguments arguments{.split = split,
+                                         .slots = call.inputs[7].data_as<int32_t>(),
+                                         .k_cache = k_cache.data(),
+                                         .v_cache = call.inputs[9].data(),
+                                         .slot_count = k_cache.size(0) * k_cache.size(1)};
+  stream_of(call).launch(kernels[index_of(call.inputs[0])],
+                         split_qkv_store_tiles(split.tokens, split.heads, split.kv_heads), arguments);
 }
 
 template <InstructionSet kSet>
@@ -166,6 +185,7 @@ void register_fused(ops::Registry& registry, InstructionSet set) {
     registry.get("add_rms_norm_cast").set_kernel(device, {.run = run_add_rms_norm_cast<kSet>});
     registry.get("embedding_rms_norm").set_kernel(device, {.run = run_embedding_rms_norm<kSet>});
     registry.get("split_qkv_rms_norm_rope").set_kernel(device, {.run = run_split_qkv<kSet>});
+    registry.get("split_qkv_rms_norm_rope_store").set_kernel(device, {.run = run_split_qkv_store<kSet>});
     registry.get("batch_matmul").set_kernel(device, {.run = run_batch_matmul<kSet>});
     registry.get("transpose_batch_matmul").set_kernel(device, {.run = run_transpose_batch_matmul<kSet>});
   });

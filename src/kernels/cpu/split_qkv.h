@@ -25,8 +25,21 @@ struct SplitQkvArguments {
 /// A tile is one head of q or k of one token.
 int64_t split_qkv_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);
 
+/// The same, with keys and values written to their tokens' slots of the caches [slot_count, kv_heads, head_dim]; a slot
+/// outside of them is skipped. `k` is not used.
+struct SplitQkvStoreArguments {
+  SplitQkvArguments split;
+  const int32_t* slots;  ///< [tokens]
+  void* k_cache;
+  void* v_cache;
+  int64_t slot_count;
+};
+/// A tile is one head of q, k or v of one token.
+int64_t split_qkv_store_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);
+
 struct SplitQkvKernels {
-  KernelFunction split_qkv_rms_norm_rope[2];  ///< [element of qkv, q and k]
+  KernelFunction split_qkv_rms_norm_rope[2];        ///< [element of qkv, q and k]
+  KernelFunction split_qkv_rms_norm_rope_store[2];  ///< [element of qkv, q and the caches]
 };
 const SplitQkvKernels& split_qkv_kernels(InstructionSet set);
 

@@ -5,6 +5,18 @@
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
+/// One head of q (part 0) or k (part 1), normed and turned into y.
+template <typename T>
+void turn_head(const SplitQkvArguments& a, int64_t token, int part, const T* x, T* y) {
+  const int64_t position = a.positions[token];
+  if (position < 0 || position >= a.max_position) {
+    memset(y, 0, static_cast<size_t>(a.head_dim) * sizeof(T));
+    return;
+  }
+  norm_row(x, y, a.head_dim, a.weight[part], a.bias[part], a.epsilon);
+  rope_row(y, y, a.table + position * a.head_dim, a.head_dim);
+}
+
 template <typename T>
 void split_qkv_rms_norm_rope(const void* arguments, int64_t first, int64_t last) {
   const SplitQkvArguments& a = *static_cast<const SplitQkvArguments*>(arguments);
@@ -16,16 +28,37 @@ void split_qkv_rms_norm_rope(const void* arguments, int64_t first, int64_t last)
     const T* x = static_cast<const T*>(a.qkv) + (token * (turned_heads + a.kv_heads) + head) * a.head_dim;
     T* y = part == 0 ? static_cast<T*>(a.q) + (token * a.heads + head) * a.head_dim
                      : static_cast<T*>(a.k) + (token * a.kv_heads + head - a.heads) * a.head_dim;
-    const int64_t position = a.positions[token];
-    if (position < 0 || position >= a.max_position) {
-      memset(y, 0, static_cast<size_t>(a.head_dim) * sizeof(T));
-      continue;
-    }
-    norm_row(x, y, a.head_dim, a.weight[part], a.bias[part], a.epsilon);
-    rope_row(y, y, a.table + position * a.head_dim, a.head_dim);
+    turn_head(a, token, part, x, y);
   }
 }
 
-constexpr SplitQkvKernels kSplitQkvKernels = {{split_qkv_rms_norm_rope<float>, split_qkv_rms_norm_rope<Bf16>}};
+template <typename T>
+void split_qkv_rms_norm_rope_store(const void* arguments, int64_t first, int64_t last) {
+  const SplitQkvStoreArguments& a = *static_cast<const SplitQkvStoreArguments*>(arguments);
+  const SplitQkvArguments& split = a.split;
+  const int64_t all_heads = split.heads + 2 * split.kv_heads;
+  for (int64_t tile = first; tile < last; ++tile) {
+    const int64_t token = tile / all_heads;
+    const int64_t head = tile % all_heads;
+    const T* x = static_cast<const T*>(split.qkv) + tile * split.head_dim;
+    if (head < split.heads) {
+      turn_head(split, token, 0, x, static_cast<T*>(split.q) + (token * split.heads + head) * split.head_dim);
+      continue;
+    }
+    const int64_t slot = a.slots[token];
+    if (slot < 0 || slot >= a.slot_count) continue;
+    const int64_t kv_head = (head - split.heads) % split.kv_heads;
+    const int64_t place = (slot * split.kv_heads + kv_head) * split.head_dim;
+    if (head < split.heads + split.kv_heads) {
+      turn_head(split, token, 1, x, static_cast<T*>(a.k_cache) + place);
+    } else {
+      memcpy(static_cast<T*>(a.v_cache) + place, x, static_cast<size_t>(split.head_dim) * sizeof(T));
+    }
+  }
+}
+
+constexpr SplitQkvKernels kSplitQkvKernels = {
+    {split_qkv_rms_norm_rope<float>, split_qkv_rms_norm_rope<Bf16>},
+    {split_qkv_rms_norm_rope_store<float>, split_qkv_rms_norm_rope_store<Bf16>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA
