@@ -9,6 +9,7 @@
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
 #include "ops/measure.h"
+#include "ops/moe.h"
 #include "ops/norm.h"
 #include "ops/quantize.h"
 #include "ops/registry.h"
@@ -42,6 +43,7 @@ Registry make_catalogue() {
   register_fused_norm(registry);
   register_swiglu(registry);
   register_split_qkv(registry);
+  register_moe(registry);
   return registry;
 }
 

@@ -266,6 +266,7 @@ std::vector<ConformanceCase> conformance_cases(const std::string& op) {
   add_sequence_cases(cases);
   add_measure_cases(cases);
   add_fused_cases(cases);
+  add_moe_cases(cases);
   std::erase_if(cases, [&](const ConformanceCase& one) { return one.op != op; });
   return cases;
 }

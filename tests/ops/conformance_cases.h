@@ -22,7 +22,7 @@ struct ConformanceCase {
   std::vector<Attribute> attributes{};
   std::vector<std::vector<int32_t>> lists{};
   Bound bound{};
-  bool pack_weight = false;  ///< the device gets input 1 packed, the reference as it is
+  bool pack_weight = false;  ///< the device gets input 1 packed (a stack: each of its weights), the reference as it is
 };
 
 /// The cases of one operator, made anew with the same numbers at each call. Every operator of the catalogue has some;
@@ -35,6 +35,7 @@ void add_row_cases(std::vector<ConformanceCase>& cases);
 void add_linear_cases(std::vector<ConformanceCase>& cases);
 void add_sequence_cases(std::vector<ConformanceCase>& cases);
 void add_fused_cases(std::vector<ConformanceCase>& cases);
+void add_moe_cases(std::vector<ConformanceCase>& cases);
 void add_measure_cases(std::vector<ConformanceCase>& cases);
 
 /// Of results that differ by float32 arithmetic alone, rounded to a dtype: a bfloat16 may fall to the other neighbour.

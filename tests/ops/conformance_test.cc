@@ -16,6 +16,7 @@
 #include "ops/int8_linear.h"
 #include "ops/linear.h"
 #include "ops/reference_dispatcher.h"
+#include "ops/weight_stack.h"
 
 namespace reprise::ops {
 namespace {
@@ -58,7 +59,7 @@ class DeviceUnderTest {
     const OpDef& op = registry_.get(one.op);
     std::vector<Tensor> inputs;
     for (const Tensor& input : one.inputs) inputs.push_back(input.defined() ? upload(input) : input);
-    if (one.pack_weight) inputs[1] = pack_linear_weight(context_, inputs[1]);
+    if (one.pack_weight) inputs[1] = pack(inputs[1]);
     std::vector<Tensor> outputs(op.schema().outputs.size());
     dispatcher_.dispatch(one.op, inputs, lists_of(one), one.attributes, outputs, std::source_location::current());
     Results results;
@@ -67,6 +68,19 @@ class DeviceUnderTest {
   }
 
  private:
+  Tensor pack(const Tensor& weight) {
+    if (weight.rank() == 2) return pack_linear_weight(context_, weight);
+    WeightStack stack(*device_, weight.size(0));
+    for (int64_t i = 0; i < weight.size(0); ++i) {
+      const TensorMeta one(weight.dtype(), {weight.shape()[1], weight.shape()[2]});
+      const Tensor packed =
+          pack_linear_weight(context_, weight.with_meta(one, static_cast<size_t>(i) * one.contiguous_bytes()));
+      stream_->synchronize();
+      stack.add(packed);
+    }
+    return stack.finish();
+  }
+
   Tensor upload(const Tensor& host) {
     const size_t bytes = span_bytes(host.meta());
     const std::shared_ptr<Storage> storage = device_->allocate(std::max<size_t>(bytes, 1));

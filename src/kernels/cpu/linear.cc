@@ -13,6 +13,8 @@ int64_t linear_tiles(int64_t rows, int64_t outputs) {
 
 int64_t pack_linear_tiles(int64_t outputs) { return linear_blocks(outputs); }
 
+int64_t grouped_linear_tiles(int64_t outputs) { return linear_blocks(outputs); }
+
 const LinearKernels& linear_kernels(InstructionSet set) { return REPRISE_SELECT(set, kLinearKernels); }
 
 void unpack_linear_row(Element element, const void* packed, int64_t output, int64_t inputs, float* row) {

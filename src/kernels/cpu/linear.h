@@ -47,11 +47,28 @@ struct PackLinearArguments {
 };
 int64_t pack_linear_tiles(int64_t outputs);
 
+/// For the rows [offsets[e], offsets[e + 1]) of each expert e: y = x * W[e]^T, bit by bit as LinearArguments gives it.
+/// Rows behind offsets[experts] become 0.
+struct GroupedLinearArguments {
+  const void* x;
+  const void* weight;      ///< `experts` packed weights, one after the other
+  const int32_t* offsets;  ///< [experts + 1], ascending
+  void* y;                 ///< [rows, outputs] without gaps
+  int64_t rows;
+  int64_t inputs;
+  int64_t outputs;
+  int64_t experts;
+  int64_t x_row_stride;
+  Element y_element;
+};
+int64_t grouped_linear_tiles(int64_t outputs);
+
 struct LinearKernels {
   KernelFunction linear[2][2];  ///< [element of x][element of the packed weight], takes LinearArguments
   /// The same sums, bit by bit, from a plain weight; packs as it goes and is several times slower.
   KernelFunction linear_plain[2][2];
-  KernelFunction pack[2][2];  ///< [element of the plain weight][element of the packed one]
+  KernelFunction pack[2][2];     ///< [element of the plain weight][element of the packed one]
+  KernelFunction grouped[2][2];  ///< [element of x][element of the packed weight], takes GroupedLinearArguments
 };
 const LinearKernels& linear_kernels(InstructionSet set);
 

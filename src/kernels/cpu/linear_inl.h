@@ -286,9 +286,17 @@ void linear_plain(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
+}  // namespace reprise::kernels::cpu::REPRISE_ISA
+
+#include "kernels/cpu/grouped_linear_inl.h"
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
 constexpr LinearKernels kLinearKernels = {
     {{linear<float, float>, linear<float, Bf16>}, {linear<Bf16, float>, linear<Bf16, Bf16>}},
     {{linear_plain<float, float>, linear_plain<float, Bf16>}, {linear_plain<Bf16, float>, linear_plain<Bf16, Bf16>}},
-    {{pack_linear<float, float>, pack_linear<float, Bf16>}, {pack_linear<Bf16, float>, pack_linear<Bf16, Bf16>}}};
+    {{pack_linear<float, float>, pack_linear<float, Bf16>}, {pack_linear<Bf16, float>, pack_linear<Bf16, Bf16>}},
+    {{grouped_linear<float, float>, grouped_linear<float, Bf16>},
+     {grouped_linear<Bf16, float>, grouped_linear<Bf16, Bf16>}}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

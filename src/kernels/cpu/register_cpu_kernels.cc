@@ -19,6 +19,7 @@ void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_moves(registry);
   register_quantize(registry, set);
   register_fused(registry, set);
+  register_moe(registry, set);
 }
 
 }  // namespace reprise::kernels::cpu

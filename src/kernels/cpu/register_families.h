@@ -14,6 +14,7 @@ void register_fused(ops::Registry& registry, InstructionSet set);
 void register_int8_linear(ops::Registry& registry, InstructionSet set);
 void register_linear(ops::Registry& registry, InstructionSet set);
 void register_measure(ops::Registry& registry, InstructionSet set);
+void register_moe(ops::Registry& registry, InstructionSet set);
 void register_moves(ops::Registry& registry);
 void register_quantize(ops::Registry& registry, InstructionSet set);
 void register_rows(ops::Registry& registry, InstructionSet set);

@@ -1,0 +1,50 @@
+#include "kernels/cpu/moe.h"
+
+#define REPRISE_KERNELS "kernels/cpu/moe_inl.h"
+#include "kernels/cpu/foreach_instruction_set.h"
+#include "kernels/cpu/select_inl.h"
+
+namespace reprise::kernels::cpu {
+
+int64_t gating_tiles(int64_t tokens) { return tokens; }
+
+int64_t route_tiles() { return 1; }
+
+int64_t combine_tiles(int64_t tokens, int64_t columns) {
+  return tokens * ((columns + kCombineColumns - 1) / kCombineColumns);
+}
+
+void route(const void* arguments, int64_t first, int64_t last) {
+  if (first >= last) return;
+  const RouteArguments& a = *static_cast<const RouteArguments*>(arguments);
+  const int64_t rows = a.token_count * a.top_k;
+  const auto is_expert = [&](int32_t expert) { return expert >= 0 && expert < a.expert_count; };
+  // First the rows of each expert, one to the right; then their sums: where each expert begins.
+  memset(a.offsets, 0, static_cast<size_t>(a.expert_count + 1) * sizeof(int32_t));
+  for (int64_t i = 0; i < rows; ++i) {
+    if (is_expert(a.experts[i])) ++a.offsets[a.experts[i] + 1];
+  }
+  for (int64_t e = 0; e < a.expert_count; ++e) a.offsets[e + 1] += a.offsets[e];
+  const int64_t routed = a.offsets[a.expert_count];
+  int64_t i = 0;
+  for (int64_t token = 0; token < a.token_count; ++token) {
+    for (int64_t j = 0; j < a.top_k; ++j, ++i) {
+      if (!is_expert(a.experts[i])) {
+        a.places[i] = -1;
+        continue;
+      }
+      // The beginning moves along while an expert fills.
+      const int32_t place = a.offsets[a.experts[i]]++;
+      a.tokens[place] = static_cast<int32_t>(token);
+      a.places[i] = place;
+    }
+  }
+  // Each beginning is now where its expert ends, which is where the next one begins.
+  for (int64_t e = a.expert_count; e > 0; --e) a.offsets[e] = a.offsets[e - 1];
+  a.offsets[0] = 0;
+  for (int64_t row = routed; row < rows; ++row) a.tokens[row] = -1;
+}
+
+const MoeKernels& moe_kernels(InstructionSet set) { return REPRISE_SELECT(set, kMoeKernels); }
+
+}  // namespace reprise::kernels::cpu

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/kernel_types.h"
+
+namespace reprise::kernels::cpu {
+
+/// Softmax of each row of logits, of which the largest top_k are kept in descending order; see ops/moe.h.
+struct GatingArguments {
+  const void* logits;
+  const int32_t* token_count;  ///< rows from there on are padding; null: none is
+  float* weights;              ///< [tokens, top_k]
+  int32_t* experts;            ///< [tokens, top_k]
+  int64_t tokens;
+  int64_t expert_count;
+  int64_t top_k;  ///< at most expert_count
+  int64_t logits_row_stride;
+  bool renormalize;
+};
+/// A tile is one row.
+int64_t gating_tiles(int64_t tokens);
+
+/// Sorts a choice [tokens, top_k] by expert.
+struct RouteArguments {
+  const int32_t* experts;
+  int32_t* offsets;  ///< [expert_count + 1]
+  int32_t* tokens;   ///< [token_count * top_k]
+  int32_t* places;   ///< [token_count, top_k]
+  int64_t token_count;
+  int64_t top_k;
+  int64_t expert_count;
+};
+/// Always one: each row's place depends on all rows before it.
+int64_t route_tiles();
+void route(const void* arguments, int64_t first, int64_t last);
+
+/// out[t] = sum of weights[t, j] * y[places[t, j]] in ascending order of the places; negative ones are left out.
+struct CombineArguments {
+  const void* y;
+  const float* weights;   ///< [tokens, top_k]
+  const int32_t* places;  ///< [tokens, top_k], all different but for negative ones
+  void* out;              ///< [tokens, columns] without gaps, elements as in y
+  int64_t tokens;
+  int64_t top_k;
+  int64_t columns;
+  int64_t y_row_stride;
+};
+/// A tile is a piece of a row of `out`.
+int64_t combine_tiles(int64_t tokens, int64_t columns);
+
+struct MoeKernels {
+  KernelFunction gating[2];   ///< [element of the logits]
+  KernelFunction combine[2];  ///< [element of y]
+};
+const MoeKernels& moe_kernels(InstructionSet set);
+
+}  // namespace reprise::kernels::cpu
