@@ -20,6 +20,7 @@ StaticInputs::StaticInputs(device::Device& device, const StepLimits& limits, boo
   positions_ = make_column(limits.tokens);
   slots_ = make_column(limits.tokens);
   block_tables_ = make_column(int64_t{limits.sequences} * limits.pages);
+  token_count_ = make_column(1);
   logit_rows_ = make_column(limits.sequences);
   sequence_slots_ = make_column(limits.sequences);
   query_lengths_.resize(static_cast<size_t>(limits.sequences));
@@ -65,6 +66,8 @@ void StaticInputs::write(device::Stream& stream, const StepBatch& batch, int32_t
     kv_lengths_[static_cast<size_t>(i)] = 0;
   }
   for (const Column* column : {&token_ids_, &positions_, &slots_}) copy(stream, *column, 0, tokens);
+  *token_count_.host_data() = batch.tokens();
+  copy(stream, token_count_, 0, 1);
   copy(stream, logit_rows_, 0, sequences);
   if (limits_.sequence_state) {
     fill(sequence_slots_, batch.sequence_slots, sequences, own_row);
@@ -89,7 +92,8 @@ void StaticInputs::write_tables(device::Stream& stream, const StepBatch& batch, 
 
 std::vector<Tensor> StaticInputs::tensors(int32_t tokens, int32_t sequences, bool all_logits) const {
   std::vector<Tensor> result = {view(token_ids_.device, {tokens}), view(positions_.device, {tokens}),
-                                view(slots_.device, {tokens}), view(block_tables_.device, {sequences, limits_.pages})};
+                                view(slots_.device, {tokens}), view(block_tables_.device, {sequences, limits_.pages}),
+                                view(token_count_.device, {1})};
   if (!all_logits) result.push_back(view(logit_rows_.device, {sequences}));
   if (limits_.sequence_state) result.push_back(view(sequence_slots_.device, {sequences}));
   return result;
@@ -106,7 +110,8 @@ void StaticInputs::bind(ops::ForwardContext& context, int32_t tokens, int32_t se
   context.positions = views[1];
   context.slots = views[2];
   context.block_tables = views[3];
-  if (!all_logits) context.logit_rows = views[4];
+  context.token_count = views[4];
+  if (!all_logits) context.logit_rows = views[5];
   if (limits_.sequence_state) context.sequence_slots = views.back();
   context.query_lengths = lists(sequences)[0];
   context.kv_lengths = lists(sequences)[1];

@@ -22,7 +22,8 @@ struct StepLimits {
 };
 
 /// The buffers at fixed addresses that steps write and (captured) graphs read, with a host copy of each. Rows behind
-/// the batch are neutral: token 0 at position 0, KV slot and state slot i for row i (scratch), lengths 0.
+/// the batch are neutral: token 0 at position 0, KV slot and state slot i for row i (scratch), lengths 0. token_count
+/// says how many rows are before them.
 class StaticInputs {
  public:
   /// `poison`: unused table entries hold 0x7FFFFFFF instead of what was there before, and so do the tokens of padding
@@ -34,7 +35,7 @@ class StaticInputs {
   void write(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences);
 
   /// Views of the first rows, in the order in which graphs declare them: token_ids, positions, slots, block_tables,
-  /// then logit_rows unless all logits are wanted, then sequence_slots if the method reads them.
+  /// token_count, then logit_rows unless all logits are wanted, then sequence_slots if the method reads them.
   std::vector<Tensor> tensors(int32_t tokens, int32_t sequences, bool all_logits) const;
   /// query_lengths and kv_lengths of the step that was written last, padded.
   std::array<ops::HostList, 2> lists(int32_t sequences) const;
@@ -57,7 +58,7 @@ class StaticInputs {
   device::Device& device_;
   StepLimits limits_;
   bool poison_;
-  Column token_ids_, positions_, slots_, block_tables_, logit_rows_, sequence_slots_;
+  Column token_ids_, positions_, slots_, block_tables_, token_count_, logit_rows_, sequence_slots_;
   std::vector<int32_t> query_lengths_;
   std::vector<int32_t> kv_lengths_;
 };

@@ -55,6 +55,7 @@ graph::Graph StepProgram::trace_method() const {
   context.positions = input("positions", {tokens});
   context.slots = input("slots", {tokens});
   context.block_tables = input("block_tables", {sequences, limits.pages});
+  context.token_count = input("token_count", {1});
   if (!options_.all_logits) context.logit_rows = input("logit_rows", {sequences});
   if (limits.sequence_state) context.sequence_slots = input("sequence_slots", {sequences});
   context.query_lengths = tracer.host_list("query_lengths", sequences);
