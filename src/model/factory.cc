@@ -21,10 +21,6 @@ DType compute_dtype(const load::ModelConfig& config, const ModelOptions& options
 
 std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkpoint* checkpoint,
                              const ops::Registry& registry, device::Device& device, const ModelOptions& options) {
-  if (config.type != load::ModelType::kQwen3) {
-    throw Error(ErrorCode::kUnsupported, "model_type 'qwen3_moe' is read but not built yet")
-        .remedy("use a dense Qwen3");
-  }
   if (!config.unused_keys.empty()) {
     std::string keys;
     for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;

@@ -15,7 +15,7 @@ namespace reprise::model {
 
 /// What the engine has to know of a model.
 struct ModelInfo {
-  std::string architecture;  ///< "qwen3"
+  std::string architecture;  ///< "qwen3", "qwen3_moe"
   int64_t layers = 0;
   int64_t hidden_size = 0;
   int64_t vocabulary = 0;

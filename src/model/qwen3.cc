@@ -24,8 +24,12 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
       kv_heads_(config.num_key_value_heads),
       head_dim_(config.head_dim),
       epsilon_(config.rms_norm_eps) {
-  info_ = {"qwen3",           config.num_hidden_layers,       config.hidden_size,
-           config.vocab_size, config.max_position_embeddings, dtype};
+  info_ = {config.type == load::ModelType::kQwen3Moe ? "qwen3_moe" : "qwen3",
+           config.num_hidden_layers,
+           config.hidden_size,
+           config.vocab_size,
+           config.max_position_embeddings,
+           dtype};
   using Parallel = ops::LinearWeights::Parallel;
   const bool bias = config.attention_bias;
   embedding_ = weights.table("model.embed_tokens.weight");
@@ -46,17 +50,26 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     layer.key_norm = make_norm(weights, prefix + "self_attn.k_norm");
     layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
     layer.post_attention_norm = make_norm(weights, prefix + "post_attention_layernorm");
-    const std::string gate_up_names[] = {prefix + "mlp.gate_proj", prefix + "mlp.up_proj"};
-    const std::vector<ops::LinearWeights> gate_up = weights.linears(gate_up_names, false, Parallel::kColumn);
-    layer.gate = gate_up[0];
-    layer.up = gate_up[1];
-    layer.down = weights.linear(prefix + "mlp.down_proj", false, Parallel::kRow);
+    if (config.is_sparse_layer(i)) {
+      layer.experts.emplace(config, prefix + "mlp.", weights);
+    } else {
+      take_feed_forward(layer, prefix + "mlp.", weights);
+    }
     layers_.push_back(std::move(layer));
   }
   final_norm_ = make_norm(weights, "model.norm");
   head_ = weights.head();
   names_ = weights.take_names();
   decode_weight_bytes_ = weights.linear_bytes();
+}
+
+void Qwen3Model::take_feed_forward(Layer& layer, const std::string& prefix, WeightBuilder& weights) {
+  using Parallel = ops::LinearWeights::Parallel;
+  const std::string names[] = {prefix + "gate_proj", prefix + "up_proj"};
+  const std::vector<ops::LinearWeights> gate_up = weights.linears(names, false, Parallel::kColumn);
+  layer.gate = gate_up[0];
+  layer.up = gate_up[1];
+  layer.down = weights.linear(prefix + "down_proj", false, Parallel::kRow);
 }
 
 Qwen3Model::Norm Qwen3Model::make_norm(WeightBuilder& weights, const std::string& prefix) {
@@ -111,6 +124,7 @@ Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, c
 }
 
 Tensor Qwen3Model::feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const {
+  if (layer.experts) return layer.experts->forward(context, x);
   const Tensor gate = ops::silu(context, ops::linear(context, x, layer.gate));
   return ops::linear(context, ops::mul(context, gate, ops::linear(context, x, layer.up)), layer.down);
 }

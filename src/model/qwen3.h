@@ -1,18 +1,20 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "load/model_config.h"
+#include "model/expert_layer.h"
 #include "model/model.h"
 #include "model/weight_builder.h"
 #include "ops/linear.h"
 
 namespace reprise::model {
 
-/// Qwen3, dense: pre-norm decoder layers with grouped-query attention, a norm over each query and key head, rotary
-/// positions, and a SwiGLU feed-forward.
+/// Qwen3: pre-norm decoder layers with grouped-query attention, a norm over each query and key head, rotary positions,
+/// and a SwiGLU feed-forward; with the type qwen3_moe, a mixture of experts in the layers that the config says.
 class Qwen3Model final : public Model {
  public:
   /// Takes its weights from `weights`, in the order of the forward pass.
@@ -34,9 +36,11 @@ class Qwen3Model final : public Model {
     ops::LinearWeights query, key, value, output;
     Norm query_norm, key_norm;
     Norm post_attention_norm;
-    ops::LinearWeights gate, up, down;
+    ops::LinearWeights gate, up, down;  ///< of layers without experts
+    std::optional<ExpertLayer> experts;
   };
 
+  static void take_feed_forward(Layer& layer, const std::string& prefix, WeightBuilder& weights);
   static Norm make_norm(WeightBuilder& weights, const std::string& prefix);
   Tensor norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const;
 

@@ -7,6 +7,7 @@
 #include "load/convert.h"
 #include "load/quantized_tensors.h"
 #include "ops/linear_merge.h"
+#include "ops/weight_stack.h"
 
 namespace reprise::model {
 namespace {
@@ -92,26 +93,86 @@ std::pair<Tensor, Tensor> WeightBuilder::norm(const std::string& prefix) {
 }
 
 Tensor WeightBuilder::pack(const std::string& label, const std::string& name, DType dtype) {
-  if (checkpoint_ == nullptr) return named(label, pack_without_memory(name, dtype));
-  const Tensor packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype)); });
+  Tensor packed;
+  if (checkpoint_ == nullptr) {
+    packed = pack_without_memory(bring(name, dtype));
+  } else {
+    packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype)); });
+    dispatcher_.stream().synchronize();
+    release(name);
+  }
   linear_bytes_ += packed.storage()->bytes();
-  dispatcher_.stream().synchronize();
-  const load::StoredTensor& stored = checkpoint_->at(name);
-  stored.owner->release(static_cast<size_t>(stored.bytes.data() - stored.owner->bytes().data()), stored.bytes.size());
   return named(label, packed);
 }
 
-Tensor WeightBuilder::pack_without_memory(const std::string& name, DType dtype) {
-  const Tensor plain = bring(name, dtype);
+void WeightBuilder::release(const std::string& name) {
+  const load::StoredTensor& stored = checkpoint_->at(name);
+  stored.owner->release(static_cast<size_t>(stored.bytes.data() - stored.owner->bytes().data()), stored.bytes.size());
+}
+
+Tensor WeightBuilder::pack_without_memory(const Tensor& plain) const {
   const ops::OpDef& op = registry_.get("pack_linear_weight");
   const ops::Attribute attributes[] = {std::string()};
   const ops::OpCall call{.op = op, .inputs = {&plain, 1}, .lists = {}, .attributes = attributes, .outputs = {}};
   TensorMeta meta;
   op.infer(call, {&meta, 1});
   const ops::OpKernel* kernel = op.kernel(device_.name());
-  linear_bytes_ += kernel != nullptr && kernel->output_storage != nullptr ? kernel->output_storage(call, 0, meta)
-                                                                          : meta.contiguous_bytes();
-  return without_memory(meta);
+  const size_t bytes = kernel != nullptr && kernel->output_storage != nullptr ? kernel->output_storage(call, 0, meta)
+                                                                              : meta.contiguous_bytes();
+  return Tensor(meta, std::make_shared<Storage>(nullptr, bytes));
+}
+
+Tensor WeightBuilder::pack_expert(std::span<const std::string> names, DType dtype) {
+  Shape shape = shape_of(names[0]);
+  for (const std::string& name : names.subspan(1)) shape[0] = shape[0] + shape_of(name)[0];
+  const TensorMeta meta(dtype, shape);
+  if (checkpoint_ == nullptr) return pack_without_memory(without_memory(meta));
+  const auto together = std::make_shared<std::vector<std::byte>>(meta.contiguous_bytes());
+  size_t offset = 0;
+  for (const std::string& name : names) {
+    const load::StoredTensor& stored = checkpoint_->at(name);
+    if (progress_) progress_(name, done_bytes_, total_bytes_);
+    done_bytes_ += stored.bytes.size();
+    const std::span part = std::span(*together).subspan(offset, TensorMeta(dtype, stored.shape).contiguous_bytes());
+    if (stored.dtype == dtype) {
+      std::copy(stored.bytes.begin(), stored.bytes.end(), part.begin());
+    } else {
+      load::convert(stored.dtype, stored.bytes, dtype, part);
+    }
+    offset += part.size();
+    release(name);
+  }
+  const Tensor packed = ops::pack_linear_weight(context_, device_.import(meta, *together, together));
+  dispatcher_.stream().synchronize();
+  return packed;
+}
+
+ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::string& label,
+                                          std::span<const std::string> projections,
+                                          ops::LinearWeights::Parallel parallel) {
+  if (config_.quantization.scheme_of(fmt::format("{}0.{}", names.prefix, projections[0])) !=
+      load::LinearScheme::kFloat) {
+    throw Error(ErrorCode::kUnsupported, "{}: quantised experts are read but not computed with yet",
+                config_.quantization.source());
+  }
+  ops::WeightStack stack(device_, names.count);
+  for (int64_t expert = 0; expert < names.count; ++expert) {
+    std::vector<std::string> parts;
+    for (const std::string& projection : projections) {
+      parts.push_back(fmt::format("{}{}.{}.weight", names.prefix, expert, projection));
+    }
+    naming(parts[0], [&] {
+      const Tensor packed = pack_expert(parts, dtype_);
+      stack.add(packed);
+      return packed;
+    });
+  }
+  ops::LinearWeights weights;
+  weights.parallel = parallel;
+  weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), stack.finish());
+  const size_t one_expert = weights.weight.storage()->bytes() / static_cast<size_t>(names.count);
+  linear_bytes_ += one_expert * static_cast<size_t>(names.active);
+  return weights;
 }
 
 ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {

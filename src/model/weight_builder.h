@@ -46,6 +46,16 @@ class WeightBuilder {
   /// format allows it, so that graphs can make one product of them. Equal scales of their input are one tensor.
   std::vector<ops::LinearWeights> linears(std::span<const std::string> prefixes, bool bias,
                                           ops::LinearWeights::Parallel parallel);
+  /// The experts of a layer, whose weights are called `prefix`0.gate_proj.weight and so on.
+  struct ExpertNames {
+    std::string prefix;  ///< "model.layers.0.mlp.experts."
+    int64_t count = 0;
+    int64_t active = 0;  ///< experts of one token
+  };
+  /// The weights of all experts as one stack [count, N, K], packed, under the name `prefix``label`.weight. Several
+  /// projections of one input become one weight: their rows follow each other.
+  ops::LinearWeights experts(const ExpertNames& names, const std::string& label,
+                             std::span<const std::string> projections, ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
   ops::LinearWeights head();
   /// A float32 tensor that the model computes itself.
@@ -53,7 +63,7 @@ class WeightBuilder {
 
   /// Labels of everything built so far, for graphs.
   std::vector<std::pair<std::string, Tensor>> take_names() { return std::move(names_); }
-  /// Bytes of the products' weights, in the form that the device reads.
+  /// Bytes of the products' weights that one token reads, in the form that the device reads.
   size_t linear_bytes() const { return linear_bytes_; }
 
  private:
@@ -62,7 +72,12 @@ class WeightBuilder {
   Tensor bring(const std::string& name, DType dtype);
   /// The same packed for products; the file's pages are given back, since the packed copy is what is read.
   Tensor pack(const std::string& label, const std::string& name, DType dtype);
-  Tensor pack_without_memory(const std::string& name, DType dtype);
+  /// What packing makes of a weight without memory, with its size.
+  Tensor pack_without_memory(const Tensor& plain) const;
+  /// One expert's projections, packed together.
+  Tensor pack_expert(std::span<const std::string> names, DType dtype);
+  /// The file's pages of a weight that is read no more.
+  void release(const std::string& name);
   /// A packed int8 weight and its scales.
   ops::LinearWeights quantized(const std::string& prefix, load::LinearScheme scheme, bool bias);
   /// A scale or an offset as float32 [elements].

@@ -76,16 +76,18 @@ struct Case {
   DType dtype;
 
   bool is_quantized() const { return std::string_view(model).find("w8a8") != std::string_view::npos; }
+  bool has_experts() const { return std::string_view(model).starts_with("moe"); }
 };
 
 /// In float32 no activation of a quantised checkpoint lies so near the middle of two int8 that it falls to the other
-/// one. In bfloat16 some do, and move single logits further than rounding does: all together are held to a bound.
+/// one. In bfloat16 some do, and so do experts that are nearly tied, and move single logits further than rounding does:
+/// all together are held to a bound.
 void expect_near(const Case& tested, const Rows& actual, const Rows& expected) {
   const Differences found = differences(actual, expected);
   if (tested.dtype == DType::kF32) {
     EXPECT_LE(found.worst, 1e-4);
   } else {
-    EXPECT_LE(tested.is_quantized() ? found.root_mean_square : found.worst, 5e-2);
+    EXPECT_LE(tested.is_quantized() || tested.has_experts() ? found.root_mean_square : found.worst, 5e-2);
   }
 }
 
@@ -144,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"dense-mixed-dtype", DType::kBF16}, Case{"dense-w8a8-static", DType::kF32},
                       Case{"dense-w8a8-static", DType::kBF16}, Case{"dense-w8a8-dynamic", DType::kF32},
                       Case{"dense-w8a8-dynamic", DType::kBF16}, Case{"dense-w8a8-ct", DType::kF32},
-                      Case{"dense-w8a8-ct", DType::kBF16}),
+                      Case{"dense-w8a8-ct", DType::kBF16}, Case{"moe", DType::kF32}, Case{"moe", DType::kBF16},
+                      Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16}),
     name_of_case);
 
 }  // namespace reprise::replay

@@ -1,0 +1,37 @@
+#include "model/expert_layer.h"
+
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/moe.h"
+#include "ops/views.h"
+
+namespace reprise::model {
+
+ExpertLayer::ExpertLayer(const load::ModelConfig& config, const std::string& prefix, WeightBuilder& weights)
+    : experts_(config.num_experts),
+      top_k_(config.num_experts_per_tok),
+      intermediate_(config.moe_intermediate_size),
+      renormalize_(config.norm_topk_prob) {
+  using Parallel = ops::LinearWeights::Parallel;
+  router_ = weights.linear(prefix + "gate", false, Parallel::kNone);
+  const WeightBuilder::ExpertNames names{prefix + "experts.", experts_, top_k_};
+  const std::string gate_up[] = {"gate_proj", "up_proj"};
+  gate_up_ = weights.experts(names, "gate_up_proj", gate_up, Parallel::kColumn);
+  const std::string down[] = {"down_proj"};
+  down_ = weights.experts(names, "down_proj", down, Parallel::kRow);
+}
+
+Tensor ExpertLayer::forward(ops::ForwardContext& context, const Tensor& x) const {
+  // In float32, since near ties decide which experts a token gets.
+  const Tensor logits = ops::linear(context, x, router_, DType::kF32);
+  const ops::ExpertChoice choice = ops::moe_gating_top_k(context, logits, top_k_, renormalize_);
+  const ops::ExpertRoutes routes = ops::moe_route(context, choice.experts, experts_);
+  const Tensor rows = ops::gather_rows(context, x, routes.tokens);
+  const Tensor gate_up = ops::grouped_linear(context, rows, gate_up_, routes.offsets);
+  const Tensor gate = ops::silu(context, ops::slice(context, gate_up, 1, 0, intermediate_));
+  const Tensor up = ops::slice(context, gate_up, 1, intermediate_, 2 * intermediate_);
+  const Tensor y = ops::grouped_linear(context, ops::mul(context, gate, up), down_, routes.offsets);
+  return ops::moe_combine(context, y, choice.weights, routes.places);
+}
+
+}  // namespace reprise::model

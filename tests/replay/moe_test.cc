@@ -1,0 +1,134 @@
+// Mixtures of experts through the runner: the same bits in every mode and batch, and padding that no expert sees.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "harness/step_harness.h"
+
+namespace reprise::replay {
+namespace {
+
+struct Case {
+  const char* model;
+  DType dtype;
+};
+
+class MoeSteps : public ::testing::TestWithParam<Case> {
+ protected:
+  StepHarness::Options options(Mode mode, int threads = 1) const {
+    StepHarness::Options result;
+    result.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models" / GetParam().model;
+    result.mode = mode;
+    result.dtype = GetParam().dtype;
+    result.threads = threads;
+    return result;
+  }
+};
+
+std::vector<int32_t> random_tokens(std::mt19937& random, size_t count) {
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 512);
+  return tokens;
+}
+
+/// Prefills nine sequences, then decodes batches of 1 to 9 of them; their logits, then each sequence's cache.
+struct Outcome {
+  std::vector<Rows> logits;
+  std::vector<std::vector<std::byte>> kv;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+Outcome run_all_batches(StepHarness::Options options) {
+  StepHarness harness(std::move(options));
+  std::mt19937 random(11);
+  Outcome outcome;
+  for (int32_t sequence = 0; sequence < 9; ++sequence) {
+    outcome.logits.push_back(harness.feed(sequence, random_tokens(random, 3 + 5 * static_cast<size_t>(sequence)), 16));
+  }
+  for (int32_t batch = 1; batch <= 9; ++batch) {
+    std::vector<int32_t> sequences;
+    for (int32_t i = 0; i < batch; ++i) sequences.push_back(i * 2 % 9);
+    outcome.logits.push_back(harness.decode(sequences, random_tokens(random, static_cast<size_t>(batch))));
+  }
+  for (int32_t sequence = 0; sequence < 9; ++sequence) outcome.kv.push_back(harness.kv_contents(sequence));
+  return outcome;
+}
+
+void expect_finite(const Rows& rows) {
+  for (const std::vector<float>& row : rows) {
+    for (const float value : row) ASSERT_TRUE(std::isfinite(value));
+  }
+}
+
+}  // namespace
+
+TEST_P(MoeSteps, GiveTheSameBitsInEveryModeOnAnyNumberOfThreads) {
+  const Outcome eager = run_all_batches(options(Mode::kEager));
+  for (const Rows& rows : eager.logits) expect_finite(rows);
+  for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
+    for (const int threads : {1, 2, 5}) {
+      EXPECT_EQ(run_all_batches(options(mode, threads)), eager) << name_of(mode) << " with " << threads << " threads";
+    }
+  }
+  StepHarness::Options discrete = options(Mode::kFull, 2);
+  discrete.discrete = true;
+  EXPECT_EQ(run_all_batches(discrete), eager) << "discrete memory";
+}
+
+TEST_P(MoeSteps, B39FiveRowsInABucketOfEightDoNotDependOnWhatThePaddingHolds) {
+  std::vector<Rows> results;
+  for (const bool poison : {true, false}) {
+    StepHarness::Options one = options(Mode::kFull);
+    one.poison = poison;
+    StepHarness harness(one);
+    for (int32_t i = 0; i < 8; ++i) harness.feed(i, std::vector<int32_t>(static_cast<size_t>(1 + i), 30 + i));
+    harness.decode({0, 1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7, 8});
+    results.push_back(harness.decode({0, 1, 2, 3, 4}, {9, 9, 9, 9, 9}));
+    expect_finite(results.back());
+    EXPECT_EQ(harness.runner().last_reason(), StepReason::kReplayed);
+  }
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST_P(MoeSteps, B53ARequestGetsTheSameBitsAloneAndInBatchesBeyondATile) {
+  StepHarness::Options wide = options(Mode::kFull, 2);
+  wide.max_running = 65;
+  wide.pages_per_sequence = 2;
+  wide.buckets = {1, 16, 32, 64, 65};
+  StepHarness harness(wide);
+  StepHarness alone(options(Mode::kEager));
+  std::mt19937 random(3);
+  for (const int32_t batch : {15, 16, 17, 33, 64, 65}) {
+    std::vector<int32_t> sequences;
+    std::vector<int32_t> prompts;
+    for (int32_t i = 0; i < batch; ++i) {
+      sequences.push_back(i);
+      prompts.push_back(static_cast<int32_t>(random() % 512));
+      harness.feed(i, {prompts.back()});
+    }
+    const std::vector<int32_t> next = random_tokens(random, static_cast<size_t>(batch));
+    const Rows rows = harness.decode(sequences, next);
+    EXPECT_EQ(harness.runner().last_reason(), StepReason::kReplayed);
+    for (const int32_t row : {0, batch / 2, batch - 1}) {
+      const auto index = static_cast<size_t>(row);
+      alone.feed(0, {prompts[index]});
+      EXPECT_EQ(alone.decode({0}, {next[index]})[0], rows[index]) << "row " << row << " of " << batch;
+      alone.drop(0);
+    }
+    for (const int32_t sequence : sequences) harness.drop(sequence);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MoeSteps,
+                         ::testing::Values(Case{"moe", DType::kF32}, Case{"moe", DType::kBF16},
+                                           Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16}),
+                         [](const auto& tested) {
+                           std::string name = fmt::format("{}_{}", tested.param.model, name_of(tested.param.dtype));
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace reprise::replay
