@@ -1,7 +1,7 @@
 // Sums of products of int8 in int32, for 16 outputs at once. Included by what is compiled once for each instruction
 // set.
 //
-// Sixteen    16 int32: load(_first), +, to_float
+// Sixteen    16 int32: load and store, +, to_float
 // Sums       the running sums, in as many registers as kSumRegisters
 // Weights    4 neighbouring inputs of each of the 16 outputs: 64 bytes
 // Group      4 neighbouring values of a row of x, in all lanes
@@ -21,6 +21,7 @@ REPRISE_INLINE Sixteen load_sixteen(const int32_t* from) { return {_mm512_loadu_
 REPRISE_INLINE Sixteen load_sixteen_first(const int32_t* from, int64_t count) {
   return {_mm512_maskz_loadu_epi32(first_lanes(count), from)};
 }
+REPRISE_INLINE void store_sixteen(int32_t* to, Sixteen value) { _mm512_storeu_si512(to, value.all); }
 REPRISE_INLINE Sixteen operator+(Sixteen a, Sixteen b) { return {_mm512_add_epi32(a.all, b.all)}; }
 REPRISE_INLINE V to_float(Sixteen a) { return {_mm512_maskz_cvtepi32_ps(0xFFFF, a.all)}; }
 
@@ -35,7 +36,7 @@ struct Weights {
 struct Group {
   __m512i all;
 };
-REPRISE_INLINE Sums no_sums(const int32_t* compensation) { return {_mm512_loadu_si512(compensation)}; }
+REPRISE_INLINE Sums no_sums(const void* compensation) { return {_mm512_loadu_si512(compensation)}; }
 REPRISE_INLINE Weights load_weights(const int8_t* from) { return {_mm512_loadu_si512(from)}; }
 REPRISE_INLINE Group broadcast_group(const int8_t* x) {
   int32_t four;
@@ -58,7 +59,7 @@ struct Weights {
 struct Group {
   __m512i all;
 };
-REPRISE_INLINE Sums no_sums(const int32_t*) { return {_mm512_setzero_si512(), _mm512_setzero_si512()}; }
+REPRISE_INLINE Sums no_sums(const void*) { return {_mm512_setzero_si512(), _mm512_setzero_si512()}; }
 REPRISE_INLINE __m512i widen_bytes(const int8_t* from) {
   return _mm512_maskz_cvtepi8_epi16(0xFFFFFFFFu, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
@@ -92,6 +93,10 @@ REPRISE_INLINE Sixteen load_sixteen_first(const int32_t* from, int64_t count) {
   memcpy(padded, from, static_cast<size_t>(count) * sizeof(int32_t));
   return load_sixteen(padded);
 }
+REPRISE_INLINE void store_sixteen(int32_t* to, Sixteen value) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value.low);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), value.high);
+}
 REPRISE_INLINE Sixteen operator+(Sixteen a, Sixteen b) {
   return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
@@ -108,8 +113,9 @@ struct Weights {
 struct Group {
   __m256i all;
 };
-REPRISE_INLINE Sums no_sums(const int32_t* compensation) {
-  return {load_eight(compensation), load_eight(compensation + 8)};
+REPRISE_INLINE Sums no_sums(const void* compensation) {
+  const auto* from = static_cast<const char*>(compensation);
+  return {load_eight(from), load_eight(from + 32)};
 }
 REPRISE_INLINE Weights load_weights(const int8_t* from) { return {load_eight(from), load_eight(from + 32)}; }
 REPRISE_INLINE Group broadcast_group(const int8_t* x) {
@@ -134,7 +140,7 @@ struct Weights {
 struct Group {
   __m256i all;
 };
-REPRISE_INLINE Sums no_sums(const int32_t*) {
+REPRISE_INLINE Sums no_sums(const void*) {
   const __m256i none = _mm256_setzero_si256();
   return {{none, none, none, none}};
 }
@@ -174,6 +180,7 @@ REPRISE_INLINE Sixteen load_sixteen_first(const int32_t* from, int64_t count) {
   return result;
 }
 REPRISE_INLINE Sixteen load_sixteen(const int32_t* from) { return load_sixteen_first(from, 16); }
+REPRISE_INLINE void store_sixteen(int32_t* to, Sixteen value) { memcpy(to, value.at, sizeof(value.at)); }
 REPRISE_INLINE Sixteen operator+(Sixteen a, Sixteen b) {
   for (int i = 0; i < 16; ++i) a.at[i] += b.at[i];
   return a;
@@ -190,7 +197,7 @@ struct Weights {
 struct Group {
   int32_t at[4];
 };
-REPRISE_INLINE Sums no_sums(const int32_t*) { return {}; }
+REPRISE_INLINE Sums no_sums(const void*) { return {}; }
 REPRISE_INLINE Weights load_weights(const int8_t* from) { return {from}; }
 REPRISE_INLINE Group broadcast_group(const int8_t* x) { return {{x[0], x[1], x[2], x[3]}}; }
 REPRISE_INLINE void add_products(Sums& sums, Group x, Weights w) {

@@ -35,15 +35,15 @@ REPRISE_INLINE void add_group(const int8_t* x, int64_t x_row_stride, const int8_
 /// From sums to y.
 template <int kRows, int kBlocks>
 REPRISE_INLINE void finish_int8_tile(const Int8LinearArguments& a, int64_t row, int64_t block,
-                                     const Int8Accumulators<kRows, kBlocks>& acc) {
+                                     const int32_t (&sums)[kRows][kBlocks][kLinearBlock]) {
   for (int b = 0; b < kBlocks; ++b) {
     const int64_t column = (block + b) * kLinearBlock;
     const int64_t left = a.outputs - column;
     const V scale = load_up_to(a.scale + column, left);
     for (int r = 0; r < kRows; ++r) {
-      Sixteen sums = finish_sums(acc.at[r][b]);
-      if (a.quant_bias != nullptr) sums = sums + load_sixteen_up_to(a.quant_bias + column, left);
-      V value = to_float(sums) * scale;
+      Sixteen sum = load_sixteen(sums[r][b]);
+      if (a.quant_bias != nullptr) sum = sum + load_sixteen_up_to(a.quant_bias + column, left);
+      V value = to_float(sum) * scale;
       if (a.row_scales != nullptr) value = value * set(a.row_scales[row + r]);
       if (a.bias != nullptr) value = value + load_up_to(a.bias + column, left);
       const int64_t offset = (row + r) * a.y_row_stride + column;
@@ -62,11 +62,12 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
   const int64_t block_stride = int8_block_bytes(a.inputs);
   const int8_t* x = a.x + row * a.x_row_stride;
   const int8_t* weight = static_cast<const int8_t*>(a.weight) + block * block_stride;
+  // Loops over the sums are unrolled, so that those stay in registers.
   Int8Accumulators<kRows, kBlocks> acc;
+#pragma GCC unroll 4
   for (int b = 0; b < kBlocks; ++b) {
-    int32_t compensation[kLinearBlock];
-    memcpy(compensation, weight + b * block_stride, sizeof(compensation));
-    const Sums start = no_sums(compensation);
+    const Sums start = no_sums(weight + b * block_stride);
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) acc.at[r][b] = start;
   }
   weight += kLinearBlock * static_cast<int64_t>(sizeof(int32_t));
@@ -79,7 +80,13 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
     for (int r = 0; r < kRows; ++r) memcpy(last[r], x + r * a.x_row_stride + k, static_cast<size_t>(a.inputs - k));
     add_group<kRows, kBlocks>(last[0], 4, weight + k * kLinearBlock, block_stride, acc);
   }
-  finish_int8_tile(a, row, block, acc);
+  alignas(64) int32_t sums[kRows][kBlocks][kLinearBlock];
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) store_sixteen(sums[r][b], finish_sums(acc.at[r][b]));
+  }
+  finish_int8_tile<kRows, kBlocks>(a, row, block, sums);
 }
 
 template <int kRows>

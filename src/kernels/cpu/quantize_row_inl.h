@@ -16,19 +16,50 @@ REPRISE_INLINE V rounded_to_integer(V value) {
   return (bounded + set(kRoundingMagic)) - set(kRoundingMagic);
 }
 
-/// Rounds half to even and saturates; NaN gives 0.
-REPRISE_INLINE void store_int8(int8_t* to, V value, int64_t left) {
-  const V bounded = min(set(127.0f), max(set(-128.0f), value));
+/// 16 values from -128 to 127, or NaN, rounded half to even; NaN gives 0.
+#if REPRISE_VECTOR_BITS == 512
+REPRISE_INLINE __m128i to_int8(V value) {
+  const __mmask16 numbers = _mm512_cmp_ps_mask(value.all, value.all, _CMP_ORD_Q);
+  return _mm512_maskz_cvtepi32_epi8(0xFFFF, _mm512_maskz_cvtps_epi32(numbers, value.all));
+}
+#elif REPRISE_VECTOR_BITS == 256
+REPRISE_INLINE __m256i to_int32_or_zero(__m256 value) {
+  const __m256i numbers = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_ORD_Q));
+  return _mm256_and_si256(_mm256_cvtps_epi32(value), numbers);
+}
+REPRISE_INLINE __m128i to_int8(V value) {
+  // Packing works within halves of the registers.
+  const __m256i pairs =
+      _mm256_permute4x64_epi64(_mm256_packs_epi32(to_int32_or_zero(value.low), to_int32_or_zero(value.high)), 0xD8);
+  return _mm_packs_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+}
+#else
+struct SixteenBytes {
+  int8_t at[16];
+};
+REPRISE_INLINE SixteenBytes to_int8(V value) {
   float shifted[16];
-  store(shifted, bounded + set(kRoundingMagic));
-  int8_t bytes[16];
+  store(shifted, value + set(kRoundingMagic));
+  SixteenBytes bytes;
   for (int i = 0; i < 16; ++i) {
     int32_t integer;
     memcpy(&integer, &shifted[i], sizeof(integer));
     integer -= 0x4B400000;  // the bits of kRoundingMagic
-    bytes[i] = static_cast<int8_t>(integer >= -128 && integer <= 127 ? integer : 0);
+    bytes.at[i] = static_cast<int8_t>(integer >= -128 && integer <= 127 ? integer : 0);
   }
-  memcpy(to, bytes, static_cast<size_t>(left < 16 ? left : 16));
+  return bytes;
+}
+#endif
+
+/// Rounds half to even and saturates; NaN gives 0.
+REPRISE_INLINE void store_int8(int8_t* to, V value, int64_t left) {
+  // The operands' order lets a NaN through.
+  const auto bytes = to_int8(min(set(127.0f), max(set(-128.0f), value)));
+  if (left >= 16) {
+    memcpy(to, &bytes, 16);
+  } else {
+    memcpy(to, &bytes, static_cast<size_t>(left));
+  }
 }
 
 REPRISE_INLINE V load_or_repeat(const float* from, int64_t step, int64_t i, int64_t left) {
