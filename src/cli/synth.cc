@@ -16,7 +16,8 @@ void add_synth(CommandLine& program) {
     uint64_t seed = 0;
   };
   const auto options = std::make_shared<Options>();
-  command.option("shape", options->shape, "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, or a config.json");
+  command.option("shape", options->shape,
+                 "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-moe-small, or a config.json");
   command.required();
   command.option("output", options->output, "directory to write");
   command.required();

@@ -22,6 +22,11 @@ class Eval(unittest.TestCase):
                                       r"Output throughput: \d+\.\d{3} token/s\n20 of 20 right\n$")
         self.assertRegex(done.stderr, r"decode .* steps: [1-9]\d* replayed, 0 eager")
 
+    def test_the_bundled_model_with_experts_solves_the_first_hundred(self):
+        done = program.run_well("eval", "gsm8k", "-m", program.MINI_MOE, "--data", DATA, "--num-questions", 100)
+        self.assertRegex(done.stdout, r"\n(99|100) of 100 right\n$")
+        self.assertRegex(done.stderr, r"decode .* steps: [1-9]\d* replayed, 0 eager")
+
     def test_answers_are_the_same_alone_in_eager_mode_and_in_float32(self):
         directory = program.temporary_directory(self)
         answers = []

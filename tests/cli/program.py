@@ -12,6 +12,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("REPRISE", str(ROOT / "build/release/src/reprise"))
 MINI = ROOT / "models/mini"
+MINI_MOE = ROOT / "models/mini-moe"
 CHECKPOINTS = ROOT / "tests/data/models"
 MODES = ("eager", "aot_eager", "force_eager", "full")
 

@@ -36,11 +36,14 @@ std::pair<double, double> mean_and_deviation(const std::vector<float>& values) {
 }
 
 TEST(Synthesize, KnownShapesHaveThePublishedSizes) {
-  EXPECT_THAT(known_shapes(), ElementsAre("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b"));
+  EXPECT_THAT(known_shapes(), ElementsAre("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-moe-small"));
   EXPECT_EQ(config_of_shape("qwen3-100b"), std::nullopt);
   // Parameters as the model cards count them, the tied head once.
-  const std::pair<const char*, double> counts[] = {
-      {"qwen3-0.6b", 0.596e9}, {"qwen3-1.7b", 1.72e9}, {"qwen3-4b", 4.02e9}, {"qwen3-8b", 8.19e9}};
+  const std::pair<const char*, double> counts[] = {{"qwen3-0.6b", 0.596e9},
+                                                   {"qwen3-1.7b", 1.72e9},
+                                                   {"qwen3-4b", 4.02e9},
+                                                   {"qwen3-8b", 8.19e9},
+                                                   {"qwen3-moe-small", 1.125e9}};
   for (const auto& [name, expected] : counts) {
     const ModelConfig config = ModelConfig::parse(*config_of_shape(name));
     double parameters = 0.0;
