@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "api/compiled_method_state.h"
 #include "base/error.h"
@@ -93,6 +94,7 @@ CompiledMethod::Implementation::Implementation(std::shared_ptr<Library::Implemen
       state_{library_->registry, *library_->device, *library_->stream, spec_, options_, counters_} {
   dynamic_.dynamic.assign(spec_.kinds.size(), options_.dynamic == Dynamic::kAlways);
   dynamic_.own_symbol.assign(spec_.kinds.size(), false);
+  fixed_.assign(spec_.kinds.size(), false);
 }
 
 CompiledMethod::Implementation::Implementation(std::shared_ptr<Library::Implementation> library,
@@ -156,6 +158,7 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
                 guard->expression(spec_.names))
         .remedy("a compiled graph takes what it was built for; compile the method to have it traced again");
   }
+  const compile::DynamicArguments before = dynamic_;
   if (!variants_.empty()) {
     const std::vector<compile::Guard>& guards = nearest_guards(arguments);
     const compile::Guard* guard = compile::first_failure(guards, arguments);
@@ -175,12 +178,29 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
     log_info("recompiling {}: {}", spec_.name, guard->failure(arguments, spec_.names));
     widen(guards, arguments);
   }
-  ++counters_.method_runs;
-  compile::TracedMethod traced =
-      compile::trace_method(library_->registry, spec_, arguments, dynamic_, options_.compile.frozen_parameter);
+  compile::TracedMethod traced = run_trace(arguments, before);
   ++counters_.traces;
   add_trace(std::move(traced), dynamic_);
   return &variants_.back();
+}
+
+compile::TracedMethod CompiledMethod::Implementation::run_trace(std::span<const compile::Argument> arguments,
+                                                                const compile::DynamicArguments& before) {
+  const auto run = [&] {
+    ++counters_.method_runs;
+    return compile::trace_method(library_->registry, spec_, arguments, dynamic_, options_.compile.frozen_parameter);
+  };
+  try {
+    return run();
+  } catch (const Error& error) {
+    // A method may use as a number what has just become symbolic; with the number as it was it has a graph.
+    if (error.code() != ErrorCode::kGraphBreak || dynamic_.dynamic == before.dynamic) throw;
+    const std::vector<bool> widened = std::exchange(dynamic_.dynamic, before.dynamic);
+    compile::TracedMethod traced = run();
+    for (size_t i = 0; i < widened.size(); ++i) fixed_[i] = fixed_[i] || widened[i] != before.dynamic[i];
+    log_info("{} is traced for these sizes alone: {}", spec_.name, error.message());
+    return traced;
+  }
 }
 
 const std::vector<compile::Guard>& CompiledMethod::Implementation::nearest_guards(
@@ -206,6 +226,7 @@ void CompiledMethod::Implementation::widen(std::span<const compile::Guard> guard
     const compile::Quantity& quantity = guard.left.quantity;
     if (guard.from_branch || guard.by_value || !guard.left.has_quantity || guard.holds(arguments)) continue;
     const size_t argument = static_cast<size_t>(quantity.argument);
+    if (fixed_[argument]) continue;
     if (guard.right.has_quantity) {
       dynamic_.own_symbol[argument] = true;
       continue;

@@ -42,6 +42,9 @@ class CompiledMethod::Implementation {
   const std::vector<compile::Guard>& nearest_guards(std::span<const compile::Argument> arguments) const;
   /// Makes symbolic what these guards say has changed.
   void widen(std::span<const compile::Guard> guards, std::span<const compile::Argument> arguments);
+  /// Traces; where that breaks on a size that has just become symbolic, with the sizes of `before`.
+  compile::TracedMethod run_trace(std::span<const compile::Argument> arguments,
+                                  const compile::DynamicArguments& before);
   void add_trace(compile::TracedMethod traced, compile::DynamicArguments dynamic);
   void check_retrace(const Trace& trace, std::span<const compile::Argument> arguments);
   std::vector<Tensor> run_eager(std::span<const compile::Argument> arguments);
@@ -53,6 +56,7 @@ class CompiledMethod::Implementation {
   MethodCounters counters_;
   api::MethodState state_;
   compile::DynamicArguments dynamic_;
+  std::vector<bool> fixed_;  ///< arguments whose size the method uses as a number
   std::vector<Trace> variants_;
   std::unique_ptr<ops::EagerDispatcher> eager_;
   bool limit_reported_ = false;

@@ -370,4 +370,25 @@ TEST_F(Guards, ASecondTraceGivesSizesThatHappenToBeEqualTheSymbolsOfTheFirst) {
 }
 
 }  // namespace
+TEST_F(Guards, AMethodThatUsesASizeAsANumberIsTracedForEachSize) {
+  Library library = Library::open("cpu", 1);
+  MethodOptions options;
+  options.name = "halves";
+  options.recompile_limit = 3;
+  auto method = library.compile(
+      [](Context& context, Tensor x) { return ops::silu(context, ops::slice(context, x, 0, 0, x.size(0) / 2)); },
+      options);
+  std::string log;
+  for (const int64_t rows : {4, 6, 10, 6, 4}) {
+    const Tensor x = random_tensor(library, {rows, 8});
+    log += log_of([&] { EXPECT_EQ(method(x).size(0), rows / 2); });
+  }
+  EXPECT_EQ(method.variants(), 3);
+  EXPECT_EQ(method.counters().recompiles.at("size"), 2);
+  EXPECT_EQ(method.counters().replays, 5);
+  EXPECT_EQ(count_of(log, "halves is traced for these sizes alone"), 1) << log;
+  const std::string text = log_of([&] { EXPECT_EQ(method(random_tensor(library, {12, 8})).size(0), 6); });
+  expect_text(text, "recompile limit of 3");
+}
+
 }  // namespace reprise
