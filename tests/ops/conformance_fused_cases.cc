@@ -226,6 +226,14 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
   }
 }
 
+/// Longer than what a kernel may keep of a row.
+void add_long_rows(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& random) {
+  const Tensor gate = random_tensor(dtype, {2, 20'000}, random);
+  const Tensor up = random_tensor(dtype, {2, 20'000}, random);
+  cases.push_back(
+      {.op = "swiglu_dynamic_quantize", .name = describe({gate}), .inputs = {gate, up, {}}, .bound = of_int8()});
+}
+
 void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& random) {
   struct Heads {
     int64_t heads, kv_heads;
@@ -265,6 +273,7 @@ void add_fused_cases(std::vector<ConformanceCase>& cases) {
     add_moves(cases, dtype, random);
     add_matmul(cases, dtype, random);
     add_quantize(cases, dtype, random);
+    add_long_rows(cases, dtype, random);
     add_norms(cases, dtype, random);
     add_split_qkv(cases, dtype, random);
   }

@@ -42,13 +42,25 @@ void quantize(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
+/// Rows up to this length are computed once and kept; longer ones are computed for the scale and again for the values.
+constexpr int64_t kKeptColumns = 16384;
+
+template <typename Row>
+REPRISE_INLINE float dynamic_quantize_computed_row(const Row& row, int64_t columns, const float* smooth_scales,
+                                                   int8_t* y) {
+  if (columns > kKeptColumns) return dynamic_quantize_row(row, columns, smooth_scales, y);
+  alignas(64) float kept[kKeptColumns];
+  for (int64_t i = 0; i < columns; i += 16) store_up_to(kept + i, row.at(i, columns - i), columns - i);
+  return dynamic_quantize_row(PlainRow<float>{kept}, columns, smooth_scales, y);
+}
+
 template <typename T, bool kSwiglu>
 void dynamic_quantize(const void* arguments, int64_t first, int64_t last) {
   const DynamicQuantizeArguments& a = *static_cast<const DynamicQuantizeArguments*>(arguments);
   for (int64_t row = first; row < last; ++row) {
     int8_t* y = a.y + row * a.columns;
     if constexpr (kSwiglu) {
-      a.scales[row] = dynamic_quantize_row(swiglu_row<T>(a, row), a.columns, a.smooth_scales, y);
+      a.scales[row] = dynamic_quantize_computed_row(swiglu_row<T>(a, row), a.columns, a.smooth_scales, y);
     } else {
       a.scales[row] = dynamic_quantize_row(plain_row<T>(a, row), a.columns, a.smooth_scales, y);
     }
