@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "load/find_file.h"
 #include "load/json.h"
 #include "load/problems.h"
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr const char* kSingleName = "model.safetensors";
 constexpr const char* kIndexName = "model.safetensors.index.json";
+/// msmodelslim's names: quant_model_weights.safetensors, quant_model_weight_w8a8.safetensors, and indices of such.
+constexpr const char* kQuantizedPrefix = "quant_model_weight";
 /// The largest known index files have a few megabytes.
 constexpr size_t kMaxIndexBytes = size_t{256} << 20;
 
@@ -81,8 +84,15 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path) {
     result.sort();
     return result;
   }
-  if (!std::filesystem::exists(path / kIndexName)) throw_no_weights(path);
-  return open_sharded(path, path / kIndexName);
+  if (std::filesystem::exists(path / kIndexName)) return open_sharded(path, path / kIndexName);
+  if (const auto index = find_file(path, kQuantizedPrefix, ".safetensors.index.json"))
+    return open_sharded(path, *index);
+  const auto quantized = find_file(path, kQuantizedPrefix, ".safetensors");
+  if (!quantized) throw_no_weights(path);
+  Checkpoint result(path);
+  result.add(SafetensorsFile::open(*quantized));
+  result.sort();
+  return result;
 }
 
 Checkpoint Checkpoint::open_sharded(const std::filesystem::path& directory, const std::filesystem::path& index) {

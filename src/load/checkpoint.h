@@ -16,7 +16,8 @@ namespace reprise::load {
 class Checkpoint {
  public:
   /// Opens a .safetensors file, or a directory with model.safetensors or model.safetensors.index.json (the first of the
-  /// two that is there, as Hugging Face does). All problems of a sharded checkpoint are reported together, before
+  /// two that is there, as Hugging Face does), or the index or the single file that msmodelslim writes
+  /// (quant_model_weight*.safetensors). All problems of a sharded checkpoint are reported together, before
   /// anything is allocated for weights: absent, empty, cut or undeclared shards, Git LFS pointers, names that lead out
   /// of the directory, tensors that the index places in a shard which has none of that name, and tensors that the index
   /// leaves out. The index's total_size is not checked: writers disagree on what it counts. Throws kNotFound, kIo,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "load/config_reader.h"
+#include "load/find_file.h"
 #include "load/json.h"
 #include "load/rope_config.h"
 
@@ -221,8 +222,14 @@ ModelConfig ModelConfig::load(const std::filesystem::path& path) {
   const bool directory = std::filesystem::is_directory(path);
   const std::filesystem::path file = directory ? path / "config.json" : path;
   ModelConfig config = parse(read_file(file, kMaxConfigBytes), file.string());
-  const std::filesystem::path description = file.parent_path() / "quant_model_description.json";
-  if (!directory || !std::filesystem::exists(description)) return config;
+  if (!directory) return config;
+  // Older versions add the scheme to the name.
+  std::filesystem::path description = path / "quant_model_description.json";
+  if (!std::filesystem::exists(description)) {
+    const auto found = find_file(path, "quant_model_description_", ".json");
+    if (!found) return config;
+    description = *found;
+  }
   if (config.quantization.quantizes_anything()) {
     throw Error(ErrorCode::kCorruptData, "{} describes quantised weights, and so does {}", description.string(),
                 config.quantization.source());

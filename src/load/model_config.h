@@ -81,8 +81,8 @@ struct ModelConfig {
   /// key and value) or kUnsupported (another model type, another quantisation than those of load/quantization.h, a key
   /// that would change results).
   static ModelConfig parse(std::string_view json, const std::string& what = "config.json");
-  /// Reads a config.json, or that of a directory with the quant_model_description.json beside it; also kNotFound and
-  /// kIo. Both kinds of quantisation at once are refused (kCorruptData).
+  /// Reads a config.json, or that of a directory with the quant_model_description.json (or _*.json) beside it; also
+  /// kNotFound and kIo. Both kinds of quantisation at once are refused (kCorruptData).
   static ModelConfig load(const std::filesystem::path& path);
 
   int64_t query_size() const { return num_attention_heads * head_dim; }

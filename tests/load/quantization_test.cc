@@ -210,6 +210,27 @@ TEST(Quantization, TwoDescriptionsOfOneModelAreRefused) {
   EXPECT_THAT(copy.refused().what(), AllOf(HasSubstr(kDescription), HasSubstr("quantization_config")));
 }
 
+TEST(Quantization, FilesMayHaveTheNamesThatMsmodelslimGivesThem) {
+  for (const std::string name : {"quant_model_weights", "quant_model_weight_w8a8_dynamic"}) {
+    Copy copy("dense-w8a8-dynamic");
+    copy.write();
+    const std::string file = name + ".safetensors";
+    std::filesystem::rename(copy / "model.safetensors", copy / file);
+    std::filesystem::rename(copy / kDescription, copy / "quant_model_description_w8a8_dynamic.json");
+    EXPECT_NO_THROW(check(copy.path()));
+    json map;
+    for (const auto& [tensor, written] : copy.tensors) map[tensor] = file;
+    write_text_file(copy / (file + ".index.json"), json({{"weight_map", map}}).dump());
+    EXPECT_NO_THROW(check(copy.path()));
+    map.erase("lm_head.weight");
+    write_text_file(copy / (file + ".index.json"), json({{"weight_map", map}}).dump());
+    EXPECT_THAT(error_of([&] { check(copy.path()); }).what(), HasSubstr("lm_head.weight"));
+    write_text_file(copy / "quant_model_weight_2.safetensors.index.json", "{}");
+    EXPECT_THAT(error_of([&] { check(copy.path()); }).what(),
+                AllOf(HasSubstr(file + ".index.json"), HasSubstr("quant_model_weight_2")));
+  }
+}
+
 TEST(Quantization, B31ScalesOfEquivalentShapesAndEveryFloatTypeFitOthersDoNot) {
   Copy copy("dense-w8a8-ct");
   const std::string name = "model.layers.1.mlp.gate_proj.weight_scale";
