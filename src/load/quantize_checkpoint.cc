@@ -162,8 +162,8 @@ class CheckpointQuantizer {
         used[i] = true;
       }
       if (stays) continue;
-      const bool dynamic =
-          options_.scheme == LinearScheme::kW8A8Dynamic || layer == kHead || layer.ends_with("down_proj");
+      const bool dynamic = options_.scheme == LinearScheme::kW8A8Dynamic || layer == kHead ||
+                           layer.ends_with("down_proj") || layer.find(".mlp.experts.") != std::string::npos;
       schemes_.emplace(layer, dynamic ? LinearScheme::kW8A8Dynamic : LinearScheme::kW8A8);
     }
     const auto unused = std::find(used.begin(), used.end(), false);

@@ -18,8 +18,8 @@ struct ActivationRange {
 };
 
 struct QuantizeOptions {
-  /// kW8A8: needs the ranges of all inputs. Layers named *.down_proj keep a scale for each token even so, as published
-  /// checkpoints have them: single tokens go far beyond all others there.
+  /// kW8A8: needs the ranges of all inputs. Layers named *.down_proj and experts keep a scale for each token even so,
+  /// as published checkpoints have them: single tokens go far beyond all others there.
   LinearScheme scheme = LinearScheme::kW8A8Dynamic;
   /// kCompressedTensors knows kW8A8Dynamic only.
   Quantization::Convention convention = Quantization::Convention::kModelSlim;

@@ -150,11 +150,13 @@ Tensor WeightBuilder::pack_expert(std::span<const std::string> names, DType dtyp
 ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::string& label,
                                           std::span<const std::string> projections,
                                           ops::LinearWeights::Parallel parallel) {
-  if (config_.quantization.scheme_of(fmt::format("{}0.{}", names.prefix, projections[0])) !=
-      load::LinearScheme::kFloat) {
-    throw Error(ErrorCode::kUnsupported, "{}: quantised experts are read but not computed with yet",
-                config_.quantization.source());
+  const std::string first = fmt::format("{}0.{}", names.prefix, projections[0]);
+  const load::LinearScheme scheme = config_.quantization.scheme_of(first);
+  if (scheme == load::LinearScheme::kW8A8) {
+    throw Error(ErrorCode::kUnsupported, "{}: {} is {}; experts can be {} or {}", config_.quantization.source(), first,
+                name_of(scheme), name_of(load::LinearScheme::kFloat), name_of(load::LinearScheme::kW8A8Dynamic));
   }
+  const bool is_float = scheme == load::LinearScheme::kFloat;
   ops::WeightStack stack(device_, names.count);
   for (int64_t expert = 0; expert < names.count; ++expert) {
     std::vector<std::string> parts;
@@ -162,7 +164,7 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
       parts.push_back(fmt::format("{}{}.{}.weight", names.prefix, expert, projection));
     }
     naming(parts[0], [&] {
-      const Tensor packed = pack_expert(parts, dtype_);
+      const Tensor packed = pack_expert(parts, is_float ? dtype_ : DType::kI8);
       stack.add(packed);
       return packed;
     });
@@ -172,7 +174,24 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
   weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), stack.finish());
   const size_t one_expert = weights.weight.storage()->bytes() / static_cast<size_t>(names.count);
   linear_bytes_ += one_expert * static_cast<size_t>(names.active);
+  if (!is_float) weights.scale = expert_scales(names, label, projections);
   return weights;
+}
+
+Tensor WeightBuilder::expert_scales(const ExpertNames& names, const std::string& label,
+                                    std::span<const std::string> projections) {
+  std::vector<float> values;
+  for (int64_t expert = 0; expert < names.count; ++expert) {
+    for (const std::string& projection : projections) {
+      const std::string name = fmt::format("{}{}.{}.weight_scale", names.prefix, expert, projection);
+      std::vector<float> part(static_cast<size_t>(shape_of(name).elements()));
+      if (checkpoint_ != nullptr) part = load::scale_values(checkpoint_->at(name));
+      values.insert(values.end(), part.begin(), part.end());
+    }
+  }
+  const int64_t channels = static_cast<int64_t>(values.size()) / names.count;
+  linear_bytes_ += static_cast<size_t>(channels * names.active) * sizeof(float);
+  return constant(fmt::format("{}{}.weight_scale", names.prefix, label), std::move(values), {names.count, channels});
 }
 
 ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {

@@ -53,7 +53,8 @@ class WeightBuilder {
     int64_t active = 0;  ///< experts of one token
   };
   /// The weights of all experts as one stack [count, N, K], packed, under the name `prefix``label`.weight. Several
-  /// projections of one input become one weight: their rows follow each other.
+  /// projections of one input become one weight: their rows follow each other. Experts may be quantised with a scale
+  /// for each token; other schemes are refused (kUnsupported).
   ops::LinearWeights experts(const ExpertNames& names, const std::string& label,
                              std::span<const std::string> projections, ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
@@ -76,6 +77,8 @@ class WeightBuilder {
   Tensor pack_without_memory(const Tensor& plain) const;
   /// One expert's projections, packed together.
   Tensor pack_expert(std::span<const std::string> names, DType dtype);
+  /// The scales of the experts' quantised weights, [count, N].
+  Tensor expert_scales(const ExpertNames& names, const std::string& label, std::span<const std::string> projections);
   /// The file's pages of a weight that is read no more.
   void release(const std::string& name);
   /// A packed int8 weight and its scales.

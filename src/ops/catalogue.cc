@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/fused_norm.h"
+#include "ops/int8_grouped_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/kv_cache.h"
 #include "ops/linear.h"
@@ -44,6 +45,7 @@ Registry make_catalogue() {
   register_swiglu(registry);
   register_split_qkv(registry);
   register_moe(registry);
+  register_int8_grouped_linear(registry);
   return registry;
 }
 

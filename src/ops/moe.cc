@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
+#include "ops/int8_grouped_linear.h"
+#include "ops/quantize.h"
 #include "ops/reference_access.h"
 
 namespace reprise::ops {
@@ -201,8 +203,16 @@ ExpertRoutes moe_route(ForwardContext& context, const Tensor& experts, int64_t e
 Tensor grouped_linear(ForwardContext& context, const Tensor& x, const LinearWeights& weights, const Tensor& offsets,
                       std::optional<DType> out_dtype, std::source_location where) {
   if (weights.bias.defined()) throw Error(ErrorCode::kUnsupported, "grouped_linear: experts with a bias");
-  return dispatch_call(context, "grouped_linear", {x, weights.weight, offsets}, {}, {out_dtype.value_or(x.dtype())},
-                       where);
+  const DType out = out_dtype.value_or(x.dtype());
+  if (weights.weight.dtype() != DType::kI8) {
+    return dispatch_call(context, "grouped_linear", {x, weights.weight, offsets}, {}, {out}, where);
+  }
+  if (weights.input_scale.defined() || weights.quant_bias.defined()) {
+    throw Error(ErrorCode::kUnsupported, "grouped_linear: experts whose inputs are quantised with one scale");
+  }
+  const Quantized quantized = dynamic_quantize(context, x, {}, where);
+  return int8_grouped_linear(context, quantized.values, weights.weight, offsets, weights.scale, quantized.scales, out,
+                             where);
 }
 
 Tensor moe_combine(ForwardContext& context, const Tensor& y, const Tensor& weights, const Tensor& places,

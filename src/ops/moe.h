@@ -38,7 +38,8 @@ ExpertRoutes moe_route(ForwardContext& context, const Tensor& experts, int64_t e
 
 /// y[r] = x[r] weight[e]^T for the rows r of each expert e, as linear() gives it: bit by bit the same for a row
 /// whatever the others are. Rows behind offsets[E] become 0. x [R, K], y [R, N]. The weights are a stack [E, N, K], see
-/// ops/weight_stack.h, without bias.
+/// ops/weight_stack.h, without bias. An int8 stack has scales [E, N]; then these are two operators: dynamic_quantize of
+/// x, and int8_grouped_linear.
 Tensor grouped_linear(ForwardContext& context, const Tensor& x, const LinearWeights& weights, const Tensor& offsets,
                       std::optional<DType> out_dtype = std::nullopt,
                       std::source_location where = std::source_location::current());

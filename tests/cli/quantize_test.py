@@ -46,6 +46,15 @@ class Quantize(unittest.TestCase):
                                         "--num-questions", 20)
                 self.assertRegex(done.stdout, r"(19|20) of 20 right")
 
+    def test_a_quantised_model_with_experts_still_solves_the_first_problems(self):
+        for name, arguments in FORMS.items():
+            with self.subTest(form=name):
+                done = self.quantize(*arguments, model=program.MINI_MOE, name=name)
+                self.assertRegex(done.stdout, r"model\.layers\.0\.mlp\.experts\.7\.up_proj +W8A8_DYNAMIC +0\.9999\d\d")
+                done = program.run_well("eval", "gsm8k", "-m", self.directory / name, "--data", DATA,
+                                        "--num-questions", 20)
+                self.assertRegex(done.stdout, r"(19|20) of 20 right")
+
     def test_options_that_do_not_go_together_are_refused(self):
         cases = {("--scheme", "w8a8"): "--calibrate", ("--calibrate", DATA): "w8a8-dynamic",
                  ("--scheme", "w8a8", "--format", "compressed-tensors", "--calibrate", DATA): "each token only",

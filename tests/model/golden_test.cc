@@ -147,7 +147,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"dense-w8a8-static", DType::kBF16}, Case{"dense-w8a8-dynamic", DType::kF32},
                       Case{"dense-w8a8-dynamic", DType::kBF16}, Case{"dense-w8a8-ct", DType::kF32},
                       Case{"dense-w8a8-ct", DType::kBF16}, Case{"moe", DType::kF32}, Case{"moe", DType::kBF16},
-                      Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16}),
+                      Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16},
+                      Case{"moe-w8a8-dynamic", DType::kF32}, Case{"moe-w8a8-dynamic", DType::kBF16},
+                      Case{"moe-w8a8-ct", DType::kF32}, Case{"moe-w8a8-ct", DType::kBF16}),
     name_of_case);
 
 }  // namespace reprise::replay

@@ -127,6 +127,39 @@ void add_grouped_linear_cases(std::vector<ConformanceCase>& cases, std::mt19937&
   }
 }
 
+Tensor random_bytes(const Shape& shape, std::mt19937& random) {
+  const Tensor tensor = empty_tensor(DType::kI8, shape);
+  // The extremes are as frequent as all others together: there saturating sums would show.
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const uint32_t draw = random() % 4;
+    tensor.data_as<int8_t>()[i] = draw == 0   ? int8_t{-128}
+                                  : draw == 1 ? int8_t{127}
+                                              : static_cast<int8_t>(static_cast<uint8_t>(random()));
+  }
+  return tensor;
+}
+
+void add_int8_grouped_linear_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
+  struct Size {
+    int64_t rows, routed, experts, outputs, inputs;
+  };
+  for (const Size& size : {Size{1, 1, 1, 1, 1}, Size{0, 0, 3, 16, 8}, Size{5, 0, 2, 3, 7}, Size{40, 40, 8, 31, 65},
+                           Size{64, 40, 8, 48, 129}, Size{9, 8, 128, 64, 3}, Size{130, 129, 3, 129, 1000}}) {
+    for (const DType out : kFloats) {
+      cases.push_back({.op = "int8_grouped_linear",
+                       .name = fmt::format("{} rows, {} routed to {} experts of {} x {}", size.rows, size.routed,
+                                           size.experts, size.outputs, size.inputs),
+                       .inputs = {random_bytes({size.rows, size.inputs}, random),
+                                  random_bytes({size.experts, size.outputs, size.inputs}, random),
+                                  int_tensor(random_offsets(size.experts, size.routed, random)),
+                                  random_tensor(DType::kF32, {size.experts, size.outputs}, random),
+                                  random_tensor(DType::kF32, {size.rows}, random)},
+                       .attributes = {out},
+                       .pack_weight = true});
+    }
+  }
+}
+
 void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const DType dtype : kFloats) {
     for (const Choice& choice : kChoices) {
@@ -160,6 +193,7 @@ void add_moe_cases(std::vector<ConformanceCase>& cases) {
   add_gating_cases(cases, random);
   add_route_cases(cases, random);
   add_grouped_linear_cases(cases, random);
+  add_int8_grouped_linear_cases(cases, random);
   add_combine_cases(cases, random);
 }
 

@@ -124,7 +124,9 @@ TEST_P(MoeSteps, B53ARequestGetsTheSameBitsAloneAndInBatchesBeyondATile) {
 
 INSTANTIATE_TEST_SUITE_P(Models, MoeSteps,
                          ::testing::Values(Case{"moe", DType::kF32}, Case{"moe", DType::kBF16},
-                                           Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16}),
+                                           Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16},
+                                           Case{"moe-w8a8-dynamic", DType::kF32},
+                                           Case{"moe-w8a8-dynamic", DType::kBF16}),
                          [](const auto& tested) {
                            std::string name = fmt::format("{}_{}", tested.param.model, name_of(tested.param.dtype));
                            std::replace(name.begin(), name.end(), '-', '_');

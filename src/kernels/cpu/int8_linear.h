@@ -34,10 +34,24 @@ struct Int8LinearArguments {
 };
 /// Tiles are those of linear_tiles(rows, outputs).
 
+/// y = (x * W[e]^T) * scale[e] * row_scales for the rows of each expert e, bit by bit as Int8LinearArguments gives it.
+/// Tiles are those of grouped_linear_tiles(outputs).
+struct Int8GroupedLinearArguments {
+  GroupedRows rows;
+  const int8_t* x;
+  const void* weight;       ///< packed weights of the experts, one after the other
+  const float* scale;       ///< [experts, outputs]
+  const float* row_scales;  ///< a value for each row
+  int64_t inputs;
+  int64_t outputs;
+  int64_t x_row_stride;
+};
+
 /// Packs plain int8 weights; takes PackLinearArguments and pack_linear_tiles(outputs).
 struct Int8LinearKernels {
   KernelFunction linear;
   KernelFunction pack;
+  KernelFunction grouped;
 };
 /// `dot_products`: those that use the CPU's dot products of bytes; see has_int8_dot_products.
 const Int8LinearKernels& int8_linear_kernels(InstructionSet set, bool dot_products);

@@ -1,5 +1,6 @@
 // Compiled once for each instruction set, see foreach_instruction_set.h.
 
+#include "kernels/cpu/grouped_rows_inl.h"
 #include "kernels/cpu/int8_dot_inl.h"
 #include "kernels/cpu/linear_tiles_inl.h"
 
@@ -134,6 +135,27 @@ inline void int8_linear(const void* arguments, int64_t first, int64_t last) {
   });
 }
 
+/// Tile t: block t of the outputs, for all experts.
+inline void int8_grouped_linear(const void* arguments, int64_t first, int64_t last) {
+  const Int8GroupedLinearArguments& a = *static_cast<const Int8GroupedLinearArguments*>(arguments);
+  const int64_t expert_bytes = int8_packed_bytes(a.outputs, a.inputs);
+  Int8LinearArguments one = {};
+  one.x = a.x;
+  one.row_scales = a.row_scales;
+  one.y = a.rows.y;
+  one.rows = a.rows.count;
+  one.inputs = a.inputs;
+  one.outputs = a.outputs;
+  one.x_row_stride = a.x_row_stride;
+  one.y_row_stride = a.outputs;
+  one.y_element = a.rows.y_element;
+  for_each_group(a.rows, a.outputs, first, last, [&](int64_t expert, int64_t begin, int64_t end) {
+    one.weight = static_cast<const char*>(a.weight) + expert * expert_bytes;
+    one.scale = a.scale + expert * a.outputs;
+    int8_rectangle(one, begin, end, first, last);
+  });
+}
+
 /// Tile t: block t of the outputs.
 inline void pack_int8_linear(const void* arguments, int64_t first, int64_t last) {
   const PackLinearArguments& a = *static_cast<const PackLinearArguments*>(arguments);
@@ -157,6 +179,6 @@ inline void pack_int8_linear(const void* arguments, int64_t first, int64_t last)
   }
 }
 
-constexpr Int8LinearKernels kInt8LinearKernels = {int8_linear, pack_int8_linear};
+constexpr Int8LinearKernels kInt8LinearKernels = {int8_linear, pack_int8_linear, int8_grouped_linear};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

@@ -47,19 +47,23 @@ struct PackLinearArguments {
 };
 int64_t pack_linear_tiles(int64_t outputs);
 
-/// For the rows [offsets[e], offsets[e + 1]) of each expert e: y = x * W[e]^T, bit by bit as LinearArguments gives it.
-/// Rows behind offsets[experts] become 0.
-struct GroupedLinearArguments {
-  const void* x;
-  const void* weight;      ///< `experts` packed weights, one after the other
+/// Rows in groups: those of expert e are [offsets[e], offsets[e + 1]); and where their products go.
+struct GroupedRows {
   const int32_t* offsets;  ///< [experts + 1], ascending
-  void* y;                 ///< [rows, outputs] without gaps
-  int64_t rows;
+  int64_t experts;
+  int64_t count;  ///< of all rows; those behind offsets[experts] belong to no expert
+  void* y;        ///< [count, outputs] without gaps; rows of no expert become 0
+  Element y_element;
+};
+
+/// y = x * W[e]^T for the rows of each expert e, bit by bit as LinearArguments gives it.
+struct GroupedLinearArguments {
+  GroupedRows rows;
+  const void* x;
+  const void* weight;  ///< packed weights of the experts, one after the other
   int64_t inputs;
   int64_t outputs;
-  int64_t experts;
   int64_t x_row_stride;
-  Element y_element;
 };
 int64_t grouped_linear_tiles(int64_t outputs);
 

@@ -1,10 +1,11 @@
 #include "base/error.h"
+#include "kernels/cpu/int8_linear.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/moe.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
 
-// Mixtures of experts: moe_gating_top_k, moe_route, grouped_linear, moe_combine.
+// Mixtures of experts: moe_gating_top_k, moe_route, grouped_linear, int8_grouped_linear, moe_combine.
 
 namespace reprise::kernels::cpu {
 namespace {
@@ -40,6 +41,24 @@ void run_route(const ops::OpCall& call) {
   stream_of(call).launch(kRoute, route_tiles(), arguments);
 }
 
+void require_format(const ops::OpCall& call, const Format& format) {
+  const Tensor& weight = call.inputs[1];
+  if (weight.format() == format) return;
+  throw Error(ErrorCode::kUnsupported, "{}: argument 'weight' is {}, expected the format '{}'", call.op.name(),
+              weight.meta().to_string(), format.name())
+      .remedy("pack each expert once with pack_linear_weight(), then stack them");
+}
+
+/// Of grouped_linear and int8_grouped_linear, whose first three arguments are alike.
+GroupedRows grouped_rows(const ops::OpCall& call) {
+  const Tensor& y = call.outputs[0];
+  return {.offsets = call.inputs[2].data_as<int32_t>(),
+          .experts = call.inputs[1].size(0),
+          .count = call.inputs[0].size(0),
+          .y = y.data(),
+          .y_element = element_of(y)};
+}
+
 template <InstructionSet kSet>
 void run_grouped_linear(const ops::OpCall& call) {
   static constexpr std::string_view kWithF32[2] = {"f32.f32", "bf16.f32"};
@@ -50,25 +69,36 @@ void run_grouped_linear(const ops::OpCall& call) {
 
   const Tensor& x = call.inputs[0];
   const Tensor& weight = call.inputs[1];
-  const Tensor& y = call.outputs[0];
-  const std::string_view format = element_of(weight) == Element::kF32 ? "n16" : "n16k2";
-  if (weight.format().name() != format) {
-    throw Error(ErrorCode::kUnsupported, "grouped_linear: argument 'weight' is {}, expected the format '{}'",
-                weight.meta().to_string(), format)
-        .remedy("pack each expert once with pack_linear_weight(), then stack them");
-  }
-  const GroupedLinearArguments arguments{.x = x.data(),
+  require_format(call, Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2"));
+  const GroupedLinearArguments arguments{.rows = grouped_rows(call),
+                                         .x = x.data(),
                                          .weight = weight.data(),
-                                         .offsets = call.inputs[2].data_as<int32_t>(),
-                                         .y = y.data(),
-                                         .rows = x.size(0),
                                          .inputs = weight.size(2),
                                          .outputs = weight.size(1),
-                                         .experts = weight.size(0),
-                                         .x_row_stride = x.stride(0),
-                                         .y_element = element_of(y)};
+                                         .x_row_stride = x.stride(0)};
   const NamedKernels<2>& kernels = element_of(weight) == Element::kF32 ? with_f32 : with_bf16;
   stream_of(call).launch(kernels[index_of(x)], grouped_linear_tiles(arguments.outputs), arguments);
+}
+
+template <InstructionSet kSet>
+void run_int8_grouped_linear(const ops::OpCall& call) {
+  static constexpr std::string_view kVariants[1] = {"i8"};
+  static constexpr std::string_view kDotVariants[1] = {"i8_vnni"};
+  static const bool dot_products = has_int8_dot_products(kSet);
+  static const NamedKernels<1> kernels("int8_grouped_linear", kSet, {int8_linear_kernels(kSet, dot_products).grouped},
+                                       dot_products ? kDotVariants : kVariants);
+  const Tensor& x = call.inputs[0];
+  const Tensor& weight = call.inputs[1];
+  require_format(call, kInt8Format);
+  const Int8GroupedLinearArguments arguments{.rows = grouped_rows(call),
+                                             .x = x.data_as<int8_t>(),
+                                             .weight = weight.data(),
+                                             .scale = call.inputs[3].data_as<float>(),
+                                             .row_scales = call.inputs[4].data_as<float>(),
+                                             .inputs = weight.size(2),
+                                             .outputs = weight.size(1),
+                                             .x_row_stride = x.stride(0)};
+  stream_of(call).launch(kernels[0], grouped_linear_tiles(arguments.outputs), arguments);
 }
 
 template <InstructionSet kSet>
@@ -96,6 +126,7 @@ void register_moe(ops::Registry& registry, InstructionSet set) {
     registry.get("moe_gating_top_k").set_kernel(device, {.run = run_gating<kSet>});
     registry.get("moe_route").set_kernel(device, {.run = run_route});
     registry.get("grouped_linear").set_kernel(device, {.run = run_grouped_linear<kSet>});
+    registry.get("int8_grouped_linear").set_kernel(device, {.run = run_int8_grouped_linear<kSet>});
     registry.get("moe_combine").set_kernel(device, {.run = run_combine<kSet>});
   });
 }
