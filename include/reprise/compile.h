@@ -19,9 +19,16 @@ using ops::HostList;
 
 namespace detail {
 
+template <typename T>
+inline constexpr bool kNever = false;
+
 /// How a parameter type of a method is declared, given and received.
 template <typename T>
-struct ArgumentType;
+struct ArgumentType {
+  static_assert(kNever<T>,
+                "a method's parameters are Tensor, Parameter, HostList, Dim, int64_t, double, bool or std::string");
+  using GivenType = T;
+};
 
 template <compile::ArgumentKind kKind, typename Given, typename Alternative>
 struct ArgumentTypeOf {
@@ -67,7 +74,9 @@ struct ArgumentType<std::string> : ArgumentTypeOf<compile::ArgumentKind::kString
 
 /// What a method may return: a tensor, an array or a vector of them.
 template <typename T>
-struct ResultType;
+struct ResultType {
+  static_assert(kNever<T>, "a method returns Tensor, std::array<Tensor, N> or std::vector<Tensor>");
+};
 template <>
 struct ResultType<Tensor> {
   static std::vector<Tensor> pack(Tensor result) { return {std::move(result)}; }
@@ -91,7 +100,12 @@ struct ResultType<std::array<Tensor, kCount>> {
 };
 
 template <typename T>
-struct Signature : Signature<decltype(&T::operator())> {};
+struct Signature {
+  static_assert(kNever<T>, "a method is callable in one way, as Result(reprise::Context&, arguments...)");
+};
+template <typename T>
+  requires requires { &T::operator(); }
+struct Signature<T> : Signature<decltype(&T::operator())> {};
 template <typename Class, typename Result, typename... Arguments>
 struct Signature<Result (Class::*)(Context&, Arguments...) const> : Signature<Result (*)(Context&, Arguments...)> {};
 template <typename Class, typename Result, typename... Arguments>

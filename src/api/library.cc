@@ -9,6 +9,7 @@
 #include "api/library_state.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "replay/debug_dump.h"
 
 namespace reprise {
 namespace {
@@ -41,6 +42,20 @@ std::vector<T> elements(const Library& library, const Tensor& tensor, DType dtyp
   const std::vector<std::byte> bytes = library.to_bytes(tensor);
   std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(std::span(values)).begin());
   return values;
+}
+
+void require_sizes(const Shape& shape) {
+  for (const Dim& dim : shape) {
+    if (dim.is_constant() && dim.offset() >= 0) continue;
+    throw Error(ErrorCode::kInvalidArgument, "a tensor of shape {}: sizes are constants from 0 on", shape.to_string());
+  }
+}
+
+void require_count(const Shape& shape, size_t count) {
+  require_sizes(shape);
+  if (static_cast<size_t>(shape.elements()) == count) return;
+  throw Error(ErrorCode::kInvalidArgument, "{} values for a tensor of shape {}, which has {}", count, shape.to_string(),
+              shape.elements());
 }
 
 }  // namespace
@@ -92,6 +107,7 @@ void Library::prepare(compile::MethodSpec& spec, MethodOptions& options) const {
       directory != nullptr && options.debug_directory.empty()) {
     options.debug_directory = directory;
   }
+  replay::DebugDump::make_root(options.debug_directory);
   if (options.mode == Mode::kPiecewise) {
     for (const std::string& op : options.splitting_ops) implementation_->registry.get(op);
   }
@@ -152,10 +168,12 @@ const ops::Registry& Library::registry() const { return implementation_->registr
 void Library::synchronize() const { implementation_->stream->synchronize(); }
 
 Tensor Library::empty(const TensorMeta& meta) const {
+  require_sizes(meta.shape);
   return Tensor(meta, device().allocate(std::max<size_t>(meta.contiguous_bytes(), 1)));
 }
 
 Tensor Library::from_bytes(const TensorMeta& meta, std::span<const std::byte> bytes) const {
+  require_sizes(meta.shape);
   if (bytes.size() != meta.contiguous_bytes() || !meta.is_contiguous()) {
     throw Error(ErrorCode::kInvalidArgument, "{} bytes for {}, which takes {}", bytes.size(), meta.to_string(),
                 meta.contiguous_bytes());
@@ -179,6 +197,7 @@ std::vector<std::byte> Library::to_bytes(const Tensor& tensor) const {
 }
 
 Tensor Library::from_floats(const Shape& shape, std::span<const float> values) const {
+  require_count(shape, values.size());
   return from_bytes(TensorMeta(DType::kF32, shape), std::as_bytes(values));
 }
 std::vector<float> Library::to_floats(const Tensor& tensor) const {
@@ -186,6 +205,7 @@ std::vector<float> Library::to_floats(const Tensor& tensor) const {
 }
 
 Tensor Library::from_integers(const Shape& shape, std::span<const int32_t> values) const {
+  require_count(shape, values.size());
   return from_bytes(TensorMeta(DType::kI32, shape), std::as_bytes(values));
 }
 std::vector<int32_t> Library::to_integers(const Tensor& tensor) const {

@@ -1,5 +1,7 @@
 #include "cli/command_line.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <filesystem>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/nearest_name.h"
 #include "cli/input.h"
 
 namespace reprise::cli {
@@ -66,6 +69,22 @@ void check_values(CLI::Option& option, const std::optional<T>& /*target*/) {
 template <typename T>
 void check_values(CLI::Option& option, const std::vector<T>& /*target*/) {
   check_values(option, T());
+}
+
+/// What is wrong with a word where a command should stand; "" when something else is.
+std::string unknown_command(CLI::App& root) {
+  CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  const std::vector<std::string> words = app->remaining();
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) {
+    commands.push_back(command->get_name());
+  }
+  if (words.empty() || words[0].starts_with("-") || commands.empty()) return "";
+  const std::string nearest = nearest_name(words[0], commands);
+  return fmt::format("error: there is no command '{}' ({})\n", words[0],
+                     nearest.empty() ? fmt::format("there are {}", fmt::join(commands, ", "))
+                                     : fmt::format("did you mean '{}'?", nearest));
 }
 
 }  // namespace
@@ -153,6 +172,14 @@ void CommandLine::version(const std::string& text) { parser_->app->set_version_f
 int CommandLine::run(int argc, char** argv) {
   try {
     parser_->app->parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    const std::string unknown = unknown_command(*parser_->app);
+    if (unknown.empty()) {
+      parser_->app->exit(error);
+    } else {
+      write_message(unknown);
+    }
+    return exit_code(ErrorCode::kInvalidArgument);
   } catch (const CLI::ParseError& error) {
     // Help and version are "errors" with status 0; every other fault of the arguments is the user's.
     if (parser_->app->exit(error) != 0) return exit_code(ErrorCode::kInvalidArgument);

@@ -13,7 +13,8 @@ bool optimises(Mode mode) { return mode != Mode::kEager && mode != Mode::kAotEag
 
 const std::set<std::string> kOfCaptures = {"capture_limit", "capture_error_mode", "force_recapture"};
 const std::set<std::string> kOfPasses = {"remove_noop_ops",    "remove_cat_ops",      "inplace_pass",
-                                         "input_inplace_pass", "pattern_fusion_pass", "inexact_fusions"};
+                                         "input_inplace_pass", "pattern_fusion_pass", "inexact_fusions",
+                                         "--disable-pass"};
 
 void warn_without_effect(const std::set<std::string>& named, Mode mode) {
   std::string names;

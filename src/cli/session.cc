@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/engine_compile_options.h"
 #include "compile/option_names.h"
+#include "compile/pass_manager.h"
 #include "load/mapping_guard.h"
 #include "load/model_config.h"
 #include "model/factory.h"
@@ -81,8 +82,9 @@ void SessionOptions::add_engine(CommandLine& command) {
 }
 
 void SessionOptions::add_graph(CommandLine& command) {
-  command.choice("--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise", "static"},
-                 "how steps run: eager, traced, optimised, or replayed from captured graphs (full)");
+  command.choice(
+      "--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise", "static"},
+      "how steps run: eager, traced, optimised, or replayed from captured graphs (full); static is not built");
   add_captures(command);
 }
 
@@ -118,6 +120,7 @@ void SessionOptions::set_compile_options() {
     named_options.insert(option.substr(0, equals));
   }
   compile.passes.disabled_passes = disabled_passes;
+  if (!disabled_passes.empty()) named_options.insert("--disable-pass");
   if (inexact_fusions) {
     compile.passes.inexact_fusions = true;
     named_options.insert("inexact_fusions");
@@ -128,6 +131,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
     : options_(options), registry_(ops::make_catalogue()) {
   parse_mode(options_.mode);
   options_.set_compile_options();
+  compile::PassManager::standard(registry_, options_.compile.passes);  // throws for a pass that does not exist
   if (options_.page_size < 1) {
     throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", options_.page_size);
   }

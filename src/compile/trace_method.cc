@@ -37,13 +37,25 @@ class Tracing final : public MethodHost {
       const std::vector<Tensor> outputs = spec_.method(context, values);
       result_.graph = tracer_.finish(outputs);
     } catch (Error& error) {
-      if (!names_line(error.message())) error.add_context(place());
+      if (!names_line(error.message())) {
+        name_symbols(error);
+        error.add_context(place());
+      }
       throw;
     }
     // What the method did wrong is no fault of the first pass that would find it.
     const std::vector<std::string> faults = graph::faults(result_.graph);
     if (!faults.empty()) throw Error(ErrorCode::kInvalidArgument, "method '{}': {}", spec_.name, faults[0]);
     return std::move(result_);
+  }
+
+  /// Says which arguments the symbols are.
+  void name_symbols(Error& error) const {
+    for (size_t i = 0; i < result_.symbols.size(); ++i) {
+      const std::string symbol = fmt::format("symbolic dimension s{} ", i);
+      if (error.message().find(symbol) == std::string::npos) continue;
+      error.add_context(fmt::format("s{} is {}", i, to_text(result_.symbols[i], spec_.names)));
+    }
   }
 
   /// What is known of the line that runs, where an error does not know it: a size has no place in the source.

@@ -1,6 +1,10 @@
 #include "replay/debug_dump.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include <fstream>
 
@@ -20,6 +24,15 @@ DebugDump::DebugDump(const std::filesystem::path& root, const std::string& metho
   if (failure) {
     throw Error(ErrorCode::kIo, "cannot make the debug directory {}: {}", directory_.string(), failure.message());
   }
+}
+
+void DebugDump::make_root(const std::filesystem::path& root) {
+  if (root.empty()) return;
+  std::error_code failure;
+  std::filesystem::create_directories(root, failure);
+  if (!failure && ::access(root.c_str(), W_OK) == 0) return;
+  throw Error(ErrorCode::kIo, "cannot write into the debug directory {}: {}", root.string(),
+              failure ? failure.message() : std::strerror(errno));
 }
 
 void DebugDump::write(const std::string& name, const std::string& text) const {

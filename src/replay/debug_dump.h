@@ -18,6 +18,9 @@ class DebugDump {
   /// `root`/`method`, or with a number behind it when that is taken by an earlier run. Throws kIo.
   DebugDump(const std::filesystem::path& root, const std::string& method);
 
+  /// Makes the directory in which those of methods are made, unless it is empty. Throws kIo.
+  static void make_root(const std::filesystem::path& root);
+
   bool enabled() const { return !directory_.empty(); }
   void traced(const graph::Graph& graph);
   void after_pass(const std::string& pass, const graph::Graph& graph);

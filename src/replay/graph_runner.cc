@@ -48,6 +48,7 @@ class GraphRunner::Implementation {
     if (options_.capture_limit < 1) {
       throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
     }
+    DebugDump::make_root(options_.debug_directory);
     if (captures() && options_.scratch_slots < buckets_.back()) {
       throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
                   options_.scratch_slots, buckets_.back());
@@ -439,8 +440,10 @@ class GraphRunner::Implementation {
 
   void log_once(StepReason reason, int32_t rows) {
     if (!logged_.insert({StepKind::kDecode, reason}).second) return;
-    log_warning("decode step of {} sequences runs eagerly: {} (graph batch sizes up to {}); logged once", rows,
-                name_of(reason), buckets_.back());
+    log_warning(
+        "decode step of {} sequences runs eagerly, with the model's own operators: {} (graph batch sizes up to {}; "
+        "larger ones can be captured); logged once",
+        rows, name_of(reason), buckets_.back());
   }
 
   const ops::Registry& registry_;

@@ -6,7 +6,9 @@ namespace reprise {
 
 void Dim::throw_symbolic() const {
   throw Error(ErrorCode::kGraphBreak, "the value of the symbolic dimension {} is not known while tracing", to_string())
-      .remedy("pass it as a host argument, or guard on it");
+      .remedy(
+          "take the dimension itself, as shape()[0]; branch with is_equal(), is_less() or is_at_most(); or pass the "
+          "number as an argument");
 }
 
 int64_t Dim::at(std::span<const int64_t> symbols) const {

@@ -150,7 +150,8 @@ TEST_F(BadMethods, TheNumberBehindASymbolicSizeIsNotKnown) {
   const std::string error = error_of(ErrorCode::kGraphBreak, [&] { method(random({3, 8})); });
   expect_text(error, "method 'faulty' of bad_methods_test.cc:");
   expect_text(error, "is not known while tracing");
-  expect_text(error, "guard on it");
+  expect_text(error, "s0 is x.size(0)");
+  expect_text(error, "branch with is_equal(), is_less() or is_at_most()");
   bad_ = false;
   method(random({3, 8}));
 }

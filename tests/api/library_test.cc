@@ -72,7 +72,7 @@ TEST(Library, ASizeThatIsAskedForWhileSymbolicIsAGraphBreakWithItsPlace) {
   const std::string text = error_of(ErrorCode::kGraphBreak, [&] { method(random_tensor(library, {2, 4})); });
   EXPECT_EQ(text.find("method 'asks' of library_test.cc:"), 0u) << text;
   EXPECT_NE(text.find(", behind library_test.cc:"), std::string::npos) << text;
-  EXPECT_NE(text.find("silu: the value of the symbolic dimension s0"), std::string::npos) << text;
+  EXPECT_NE(text.find("silu: s0 is a0.size(0): the value of the symbolic dimension s0"), std::string::npos) << text;
 }
 
 TEST(Library, ACallThatFailsIsNotCountedAsReplayed) {
@@ -95,4 +95,24 @@ TEST(Library, ACallThatFailsIsNotCountedAsReplayed) {
 }
 
 }  // namespace
+TEST(Library, ContentsThatDoNotFitTheShapeAreCounted) {
+  Library library = Library::open("cpu", 1);
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library.from_floats({2, 3}, numbers(5)); }),
+              "5 values for a tensor of shape [2, 3], which has 6");
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library.from_floats({-1, 3}, {}); }),
+              "a tensor of shape [-1, 3]: sizes are constants from 0 on");
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library.empty(TensorMeta(DType::kF32, {4, -2})); }),
+              "[4, -2]");
+}
+
+TEST(Library, ADebugDirectoryThatCannotBeMadeIsAnErrorBeforeAnythingRuns) {
+  Library library = Library::open("cpu", 1);
+  MethodOptions options;
+  options.debug_directory = "/proc/none";
+  expect_text(
+      error_of(ErrorCode::kIo,
+               [&] { library.compile([](Context& context, Tensor x) { return ops::silu(context, x); }, options); }),
+      "/proc/none");
+}
+
 }  // namespace reprise

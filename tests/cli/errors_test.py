@@ -29,11 +29,16 @@ class Errors(unittest.TestCase):
         self.fails(2, "generate")
         self.fails(2, "decode", "bench")
         self.fails(2, "nosuch", "nosuch")
+        self.fails(2, "there is no command 'generat' (did you mean 'generate'?)", "generat", "-p", "x")
+        self.fails(2, "there is no command 'decod' (did you mean 'decode'?)", "bench", "decod")
         self.fails(2, "--model is required", "generate", "-p", "x")
         self.generate_fails(2, "--bogus", "--bogus")
         self.generate_fails(2, "--mode", "--mode", "fast")
-        self.generate_fails(2, "static", "--mode", "static")
-        self.generate_fails(2, "static", "--mode", "static")
+        self.generate_fails(2, "mode 'static' is not built yet", "--mode", "static")
+        for mode in ("full", "eager"):
+            self.generate_fails(2, "there is no pass 'swigl' to disable (did you mean 'swiglu'?)", "--mode", mode,
+                                "--disable-pass", "swigl")
+            self.generate_fails(3, "cannot write into the debug directory", "--mode", mode, "--debug-dir", "/proc/none")
         self.generate_fails(2, "--dtype", "--dtype", "int8")
         self.generate_fails(2, "--threads", "--threads", "-1")
         self.generate_fails(2, "--threads", "--threads", "many")

@@ -39,9 +39,10 @@ class CpuDevice : public Device {
     capabilities_.cores = core_->team.size();
     capabilities_.least_priority = kLeastPriority;
     capabilities_.greatest_priority = kGreatestPriority;
-    const std::string threads =
-        options.threads > 0 ? fmt::format("{} threads as asked for (usable: {})", options.threads, core_->budget.cpus)
-                            : core_->budget.reason;
+    const std::string threads = options.threads > 0
+                                    ? fmt::format("{} thread{} as asked for (usable: {})", options.threads,
+                                                  options.threads == 1 ? "" : "s", core_->budget.cpus)
+                                    : core_->budget.reason;
     capabilities_.description = fmt::format("{}, {}", processor_name(), threads);
   }
 
