@@ -77,6 +77,7 @@ void SessionOptions::add_engine(CommandLine& command) {
   command.option("--page-size", page_size, "tokens in a page of the KV cache");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
+  command.flag("--expert-load", expert_load, "count the tokens of each expert; the statement tells them");
   command.flag("--discrete", discrete, "debug: host code faults on device addresses");
   command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
 }
@@ -145,9 +146,13 @@ Session::Session(const SessionOptions& options, bool without_weights)
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);
   model_options.without_weights = without_weights;
+  model_options.count_expert_rows = options_.expert_load;
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };
+  if (options_.expert_load && load::ModelConfig::load(directory()).num_experts == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "--expert-load: the model has no experts");
+  }
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);
   load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

@@ -36,6 +36,7 @@ struct SessionOptions {
   bool disable_graph_padding = false;
   bool discrete = false;
   bool poison = false;
+  bool expert_load = false;
   std::string update_order = "auto";
   int32_t retrace_every = 0;
   std::vector<std::string> compile_options;

@@ -1,7 +1,11 @@
 #include "cli/statement.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -64,6 +68,14 @@ std::string statement_text(engine::Engine& engine) {
   }
   text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens\n", megabytes(engine.kv_pool().bytes()),
                       engine.kv_pool().pages(), engine.kv_pool().page_size());
+  for (const model::ExpertLoad& load : engine.model().expert_load()) {
+    const auto busiest = std::max_element(load.rows.begin(), load.rows.end());
+    const int64_t total = std::accumulate(load.rows.begin(), load.rows.end(), int64_t{0});
+    const double mean = static_cast<double>(total) / static_cast<double>(load.rows.size());
+    text += fmt::format("experts   layer {}: {} rows, expert {} has {:.2f} times the mean ({})\n", load.layer, total,
+                        busiest - load.rows.begin(), mean == 0 ? 0 : static_cast<double>(*busiest) / mean,
+                        fmt::join(load.rows, " "));
+  }
   return text;
 }
 
@@ -96,6 +108,9 @@ std::string statement_json(engine::Engine& engine) {
   json["graph_bytes"] = captures.graph_bytes;
   json["arena_bytes"] = captures.arena_bytes;
   json["kv_bytes"] = engine.kv_pool().bytes();
+  for (const model::ExpertLoad& load : engine.model().expert_load()) {
+    json["expert_load"].push_back({{"layer", load.layer}, {"rows", load.rows}});
+  }
   return json.dump();
 }
 

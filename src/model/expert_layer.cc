@@ -7,7 +7,8 @@
 
 namespace reprise::model {
 
-ExpertLayer::ExpertLayer(const load::ModelConfig& config, const std::string& prefix, WeightBuilder& weights)
+ExpertLayer::ExpertLayer(const load::ModelConfig& config, const std::string& prefix, WeightBuilder& weights,
+                         bool counts)
     : experts_(config.num_experts),
       top_k_(config.num_experts_per_tok),
       intermediate_(config.moe_intermediate_size),
@@ -19,6 +20,7 @@ ExpertLayer::ExpertLayer(const load::ModelConfig& config, const std::string& pre
   gate_up_ = weights.experts(names, "gate_up_proj", gate_up, Parallel::kColumn);
   const std::string down[] = {"down_proj"};
   down_ = weights.experts(names, "down_proj", down, Parallel::kRow);
+  if (counts) counts_ = weights.counters(prefix + "experts.rows", {experts_});
 }
 
 Tensor ExpertLayer::forward(ops::ForwardContext& context, const Tensor& x) const {
@@ -26,6 +28,7 @@ Tensor ExpertLayer::forward(ops::ForwardContext& context, const Tensor& x) const
   const Tensor logits = ops::linear(context, x, router_, DType::kF32);
   const ops::ExpertChoice choice = ops::moe_gating_top_k(context, logits, top_k_, renormalize_);
   const ops::ExpertRoutes routes = ops::moe_route(context, choice.experts, experts_);
+  if (counts_.defined()) ops::moe_count_rows(context, routes.offsets, counts_);
   const Tensor rows = ops::gather_rows(context, x, routes.tokens);
   const Tensor gate_up = ops::grouped_linear(context, rows, gate_up_, routes.offsets);
   const Tensor gate = ops::silu(context, ops::slice(context, gate_up, 1, 0, intermediate_));

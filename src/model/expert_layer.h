@@ -14,11 +14,13 @@ namespace reprise::model {
 /// up by its weights.
 class ExpertLayer {
  public:
-  /// Takes its weights under `prefix` ("model.layers.0.mlp.").
-  ExpertLayer(const load::ModelConfig& config, const std::string& prefix, WeightBuilder& weights);
+  /// Takes its weights under `prefix` ("model.layers.0.mlp."). `counts`: each step adds the rows of its experts up.
+  ExpertLayer(const load::ModelConfig& config, const std::string& prefix, WeightBuilder& weights, bool counts);
 
   /// x [T, hidden size] and the result alike.
   Tensor forward(ops::ForwardContext& context, const Tensor& x) const;
+  /// int64 [experts]; absent where nothing is counted.
+  const Tensor& counts() const { return counts_; }
 
  private:
   int64_t experts_;
@@ -28,6 +30,7 @@ class ExpertLayer {
   ops::LinearWeights router_;
   ops::LinearWeights gate_up_;  ///< [experts, 2 * intermediate, hidden size]: first the gate's rows, then up's
   ops::LinearWeights down_;     ///< [experts, hidden size, intermediate]
+  Tensor counts_;
 };
 
 }  // namespace reprise::model

@@ -28,7 +28,7 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
   }
   const DType dtype = compute_dtype(config, options);
   WeightBuilder weights(checkpoint, config, registry, device, dtype, options.progress);
-  return std::make_unique<Qwen3Model>(config, dtype, weights);
+  return std::make_unique<Qwen3Model>(config, dtype, weights, options.count_expert_rows);
 }
 
 }  // namespace

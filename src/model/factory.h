@@ -16,6 +16,8 @@ struct ModelOptions {
   std::optional<DType> dtype;
   /// Build the model without reading weights: it can be traced, planned and drawn, not run.
   bool without_weights = false;
+  /// Count the rows of each expert, see Model::expert_load().
+  bool count_expert_rows = false;
   WeightBuilder::Progress progress;
 };
 

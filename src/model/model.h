@@ -23,6 +23,12 @@ struct ModelInfo {
   DType dtype = DType::kBF16;  ///< of activations
 };
 
+/// What the experts of a layer have had to do.
+struct ExpertLoad {
+  int64_t layer = 0;
+  std::vector<int64_t> rows;  ///< of each expert, since the model was loaded
+};
+
 /// One architecture, built from a config. Its forward pass is written once in plain operator calls and runs eagerly or
 /// is traced.
 class Model {
@@ -37,6 +43,8 @@ class Model {
   virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
   /// Bytes of weights that one decode step reads.
   virtual size_t decode_weight_bytes() const = 0;
+  /// Of each layer with experts; empty where nothing is counted. The steps must be done. Reads device memory.
+  virtual std::vector<ExpertLoad> expert_load() const { return {}; }
 };
 
 }  // namespace reprise::model

@@ -19,8 +19,9 @@ std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.",
 
 }  // namespace
 
-Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights)
-    : heads_(config.num_attention_heads),
+Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, bool count_expert_rows)
+    : device_(weights.device()),
+      heads_(config.num_attention_heads),
       kv_heads_(config.num_key_value_heads),
       head_dim_(config.head_dim),
       epsilon_(config.rms_norm_eps) {
@@ -51,7 +52,7 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
     layer.post_attention_norm = make_norm(weights, prefix + "post_attention_layernorm");
     if (config.is_sparse_layer(i)) {
-      layer.experts.emplace(config, prefix + "mlp.", weights);
+      layer.experts.emplace(config, prefix + "mlp.", weights, count_expert_rows);
     } else {
       take_feed_forward(layer, prefix + "mlp.", weights);
     }
@@ -80,6 +81,18 @@ Qwen3Model::Norm Qwen3Model::make_norm(WeightBuilder& weights, const std::string
 Tensor Qwen3Model::norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const {
   if (weights.bias.defined()) return ops::rms_norm_bias(context, x, weights.weight, weights.bias, epsilon_);
   return ops::rms_norm(context, x, weights.weight, epsilon_);
+}
+
+std::vector<ExpertLoad> Qwen3Model::expert_load() const {
+  std::vector<ExpertLoad> result;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (!layers_[i].experts || layers_[i].experts->counts().data() == nullptr) continue;
+    const Tensor& counts = layers_[i].experts->counts();
+    ExpertLoad load{static_cast<int64_t>(i), std::vector<int64_t>(static_cast<size_t>(counts.size(0)))};
+    device_.copy(load.rows.data(), counts.data(), counts.meta().contiguous_bytes(), device::CopyKind::kDeviceToHost);
+    result.push_back(std::move(load));
+  }
+  return result;
 }
 
 KvLayout Qwen3Model::kv_layout() const {

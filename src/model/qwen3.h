@@ -18,13 +18,15 @@ namespace reprise::model {
 class Qwen3Model final : public Model {
  public:
   /// Takes its weights from `weights`, in the order of the forward pass.
-  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights);
+  /// `count_expert_rows`: see expert_load(). The builder's device must outlive the model.
+  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, bool count_expert_rows = false);
 
   const ModelInfo& info() const override { return info_; }
   KvLayout kv_layout() const override;
   Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const override;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
+  std::vector<ExpertLoad> expert_load() const override;
 
  private:
   /// The bias is absent but in models whose outliers were moved into weights.
@@ -48,6 +50,7 @@ class Qwen3Model final : public Model {
                    const Tensor& v_cache) const;
   Tensor feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const;
 
+  device::Device& device_;
   ModelInfo info_;
   int64_t heads_;
   int64_t kv_heads_;

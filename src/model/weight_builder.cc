@@ -300,6 +300,14 @@ ops::LinearWeights WeightBuilder::head() {
   return weights;
 }
 
+Tensor WeightBuilder::counters(const std::string& label, const Shape& shape) {
+  const TensorMeta meta(DType::kI64, shape);
+  if (checkpoint_ == nullptr) return named(label, without_memory(meta));
+  const Tensor tensor(meta, device_.allocate(meta.contiguous_bytes()));
+  device_.fill(tensor.data(), 0, meta.contiguous_bytes());
+  return named(label, tensor);
+}
+
 Tensor WeightBuilder::constant(const std::string& label, std::vector<float> values, const Shape& shape) {
   const TensorMeta meta(DType::kF32, shape);
   REPRISE_CHECK(values.size() * sizeof(float) == meta.contiguous_bytes());

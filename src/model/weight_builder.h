@@ -62,8 +62,12 @@ class WeightBuilder {
   /// A float32 tensor that the model computes itself.
   Tensor constant(const std::string& label, std::vector<float> values, const Shape& shape);
 
+  /// int64 counters that start at 0.
+  Tensor counters(const std::string& label, const Shape& shape);
+
   /// Labels of everything built so far, for graphs.
   std::vector<std::pair<std::string, Tensor>> take_names() { return std::move(names_); }
+  device::Device& device() const { return device_; }
   /// Bytes of the products' weights that one token reads, in the form that the device reads.
   size_t linear_bytes() const { return linear_bytes_; }
 

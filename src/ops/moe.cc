@@ -185,6 +185,22 @@ void reference_combine(const OpCall& call) {
   }
 }
 
+void infer_count_rows(const OpCall& call, std::span<TensorMeta> /*outputs*/) {
+  require_dtype(call, 0, DType::kI32);
+  require_rank(call, 0, 1);
+  require_contiguous(call, 0);
+  require_dtype(call, 1, DType::kI64);
+  require_shape(call, 1, Shape{call.inputs[0].shape()[0] - 1});
+  require_contiguous(call, 1);
+}
+
+void reference_count_rows(const OpCall& call) {
+  const auto* offsets = call.inputs[0].data_as<int32_t>();
+  for (int64_t e = 0; e < call.inputs[1].size(0); ++e) {
+    call.inputs[1].data_as<int64_t>()[e] += offsets[e + 1] - offsets[e];
+  }
+}
+
 }  // namespace
 
 ExpertChoice moe_gating_top_k(ForwardContext& context, const Tensor& logits, int64_t top_k, bool renormalize,
@@ -220,6 +236,11 @@ Tensor moe_combine(ForwardContext& context, const Tensor& y, const Tensor& weigh
   return dispatch_call(context, "moe_combine", {y, weights, places}, {}, {}, where);
 }
 
+void moe_count_rows(ForwardContext& context, const Tensor& offsets, const Tensor& counts, std::source_location where) {
+  const Tensor inputs[] = {offsets, counts};
+  context.dispatcher.dispatch("moe_count_rows", inputs, {}, {}, {}, where);
+}
+
 void register_moe(Registry& registry) {
   // What a row is depends on its number, or on all rows before it.
   registry.add(
@@ -232,6 +253,8 @@ void register_moe(Registry& registry) {
                      {.rowwise = false}, infer_grouped_linear, reference_grouped_linear));
   registry.add(OpDef("moe_combine(Tensor y, Tensor weights, Tensor places) -> Tensor out", {.rowwise = false},
                      infer_combine, reference_combine));
+  registry.add(OpDef("moe_count_rows(Tensor offsets, Tensor! counts) -> ()",
+                     {.rowwise = false, .rounding = Rounding::kNone}, infer_count_rows, reference_count_rows));
 }
 
 }  // namespace reprise::ops

@@ -49,6 +49,11 @@ Tensor grouped_linear(ForwardContext& context, const Tensor& x, const LinearWeig
 Tensor moe_combine(ForwardContext& context, const Tensor& y, const Tensor& weights, const Tensor& places,
                    std::source_location where = std::source_location::current());
 
+/// counts[e] += the number of rows of expert e, for int64 counts [E] that outlive the step: what experts have had to
+/// do.
+void moe_count_rows(ForwardContext& context, const Tensor& offsets, const Tensor& counts,
+                    std::source_location where = std::source_location::current());
+
 void register_moe(Registry& registry);
 
 }  // namespace reprise::ops

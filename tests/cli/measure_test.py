@@ -27,6 +27,20 @@ class Eval(unittest.TestCase):
         self.assertRegex(done.stdout, r"\n(99|100) of 100 right\n$")
         self.assertRegex(done.stderr, r"decode .* steps: [1-9]\d* replayed, 0 eager")
 
+    def test_the_load_of_experts_is_told_where_it_is_asked_for(self):
+        done = program.run_well("eval", "gsm8k", "-m", program.MINI_MOE, "--data", DATA, "--num-questions", 4,
+                                "--expert-load", "--json")
+        statement = json.loads(done.stdout)["statement"]
+        self.assertEqual([load["layer"] for load in statement["expert_load"]], [0, 1, 2, 3])
+        tokens = statement["prefill_tokens"] + statement["decode_tokens"]
+        for load in statement["expert_load"]:
+            self.assertEqual(len(load["rows"]), 8)
+            # Two experts for each token that a step read.
+            self.assertAlmostEqual(sum(load["rows"]) / 2, tokens, delta=4)
+        refused = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, "--expert-load")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("no experts", refused.stderr)
+
     def test_answers_are_the_same_alone_in_eager_mode_and_in_float32(self):
         directory = program.temporary_directory(self)
         answers = []

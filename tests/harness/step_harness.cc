@@ -11,6 +11,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   device_ = device::cpu::create_cpu_device({.threads = options_.threads, .discrete = options_.discrete});
   model::ModelOptions model_options;
   model_options.dtype = options_.dtype;
+  model_options.count_expert_rows = options_.count_expert_rows;
   model_ = model::load_model(options_.model, registry_, *device_, model_options);
 
   const int32_t scratch = std::max(options_.max_running, 8);

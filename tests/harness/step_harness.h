@@ -29,6 +29,7 @@ class StepHarness {
     Mode mode = Mode::kFull;
     compile::PassOptions passes;
     DType dtype = DType::kF32;
+    bool count_expert_rows = false;
     int threads = 1;
     bool poison = true;
     bool discrete = false;

@@ -186,6 +186,16 @@ void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
   }
 }
 
+void add_count_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
+  for (const int64_t experts : {1, 3, 128}) {
+    const Tensor counts = empty_tensor(DType::kI64, {experts});
+    for (int64_t e = 0; e < experts; ++e) counts.data_as<int64_t>()[e] = (int64_t{1} << 40) + e;
+    cases.push_back({.op = "moe_count_rows",
+                     .name = fmt::format("{} experts", experts),
+                     .inputs = {int_tensor(random_offsets(experts, 1000, random)), counts}});
+  }
+}
+
 }  // namespace
 
 void add_moe_cases(std::vector<ConformanceCase>& cases) {
@@ -195,6 +205,7 @@ void add_moe_cases(std::vector<ConformanceCase>& cases) {
   add_grouped_linear_cases(cases, random);
   add_int8_grouped_linear_cases(cases, random);
   add_combine_cases(cases, random);
+  add_count_cases(cases, random);
 }
 
 }  // namespace reprise::ops

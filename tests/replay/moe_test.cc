@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "harness/step_harness.h"
@@ -119,6 +120,29 @@ TEST_P(MoeSteps, B53ARequestGetsTheSameBitsAloneAndInBatchesBeyondATile) {
       alone.drop(0);
     }
     for (const int32_t sequence : sequences) harness.drop(sequence);
+  }
+}
+
+TEST_P(MoeSteps, B53CountsTheRowsOfRealTokensOnly) {
+  for (const Mode mode : {Mode::kEager, Mode::kFull, Mode::kPiecewise}) {
+    StepHarness::Options counting = options(mode, 2);
+    counting.count_expert_rows = true;
+    StepHarness harness(counting);
+    const int64_t top_k = std::string_view(GetParam().model).starts_with("moe-sparse-step") ? 8 : 2;
+    for (int32_t i = 0; i < 5; ++i) harness.feed(i, {30 + i});
+    // Five tokens in a bucket of eight.
+    const Rows rows = harness.decode({0, 1, 2, 3, 4}, {9, 8, 7, 6, 5});
+    expect_finite(rows);
+    const std::vector<model::ExpertLoad> loads = harness.model().expert_load();
+    EXPECT_FALSE(loads.empty());
+    for (const model::ExpertLoad& load : loads) {
+      EXPECT_EQ(std::accumulate(load.rows.begin(), load.rows.end(), int64_t{0}), (5 + 5) * top_k)
+          << name_of(mode) << ", layer " << load.layer;
+    }
+    StepHarness plain(options(mode, 2));
+    for (int32_t i = 0; i < 5; ++i) plain.feed(i, {30 + i});
+    EXPECT_EQ(plain.decode({0, 1, 2, 3, 4}, {9, 8, 7, 6, 5}), rows) << "counting changes the numbers";
+    EXPECT_TRUE(plain.model().expert_load().empty());
   }
 }
 

@@ -45,6 +45,14 @@ void route(const void* arguments, int64_t first, int64_t last) {
   for (int64_t row = routed; row < rows; ++row) a.tokens[row] = -1;
 }
 
+int64_t count_rows_tiles() { return 1; }
+
+void count_rows(const void* arguments, int64_t first, int64_t last) {
+  if (first >= last) return;
+  const CountRowsArguments& a = *static_cast<const CountRowsArguments*>(arguments);
+  for (int64_t e = 0; e < a.experts; ++e) a.counts[e] += a.offsets[e + 1] - a.offsets[e];
+}
+
 const MoeKernels& moe_kernels(InstructionSet set) { return REPRISE_SELECT(set, kMoeKernels); }
 
 }  // namespace reprise::kernels::cpu

@@ -48,6 +48,16 @@ struct CombineArguments {
 /// A tile is a piece of a row of `out`.
 int64_t combine_tiles(int64_t tokens, int64_t columns);
 
+/// counts[e] += offsets[e + 1] - offsets[e].
+struct CountRowsArguments {
+  const int32_t* offsets;  ///< [experts + 1]
+  int64_t* counts;
+  int64_t experts;
+};
+/// Always one: there is next to nothing to do.
+int64_t count_rows_tiles();
+void count_rows(const void* arguments, int64_t first, int64_t last);
+
 struct MoeKernels {
   KernelFunction gating[2];   ///< [element of the logits]
   KernelFunction combine[2];  ///< [element of y]

@@ -5,7 +5,8 @@
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
 
-// Mixtures of experts: moe_gating_top_k, moe_route, grouped_linear, int8_grouped_linear, moe_combine.
+// Mixtures of experts: moe_gating_top_k, moe_route, grouped_linear, int8_grouped_linear, moe_combine,
+// moe_count_rows.
 
 namespace reprise::kernels::cpu {
 namespace {
@@ -117,6 +118,15 @@ void run_combine(const ops::OpCall& call) {
   stream_of(call).launch(kernels[index_of(y)], combine_tiles(arguments.tokens, arguments.columns), arguments);
 }
 
+constexpr device::cpu::Kernel kCountRows = {"moe_count_rows", count_rows};
+
+void run_count_rows(const ops::OpCall& call) {
+  const Tensor& counts = call.inputs[1];
+  const CountRowsArguments arguments{
+      .offsets = call.inputs[0].data_as<int32_t>(), .counts = counts.data_as<int64_t>(), .experts = counts.size(0)};
+  stream_of(call).launch(kCountRows, count_rows_tiles(), arguments);
+}
+
 }  // namespace
 
 void register_moe(ops::Registry& registry, InstructionSet set) {
@@ -127,6 +137,7 @@ void register_moe(ops::Registry& registry, InstructionSet set) {
     registry.get("moe_route").set_kernel(device, {.run = run_route});
     registry.get("grouped_linear").set_kernel(device, {.run = run_grouped_linear<kSet>});
     registry.get("int8_grouped_linear").set_kernel(device, {.run = run_int8_grouped_linear<kSet>});
+    registry.get("moe_count_rows").set_kernel(device, {.run = run_count_rows});
     registry.get("moe_combine").set_kernel(device, {.run = run_combine<kSet>});
   });
 }
