@@ -158,7 +158,7 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
                 guard->expression(spec_.names))
         .remedy("a compiled graph takes what it was built for; compile the method to have it traced again");
   }
-  const compile::DynamicArguments before = dynamic_;
+  compile::DynamicArguments dynamic = dynamic_;
   if (!variants_.empty()) {
     const std::vector<compile::Guard>& guards = nearest_guards(arguments);
     const compile::Guard* guard = compile::first_failure(guards, arguments);
@@ -176,30 +176,32 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
     }
     ++counters_.recompiles[std::string(guard->reason())];
     log_info("recompiling {}: {}", spec_.name, guard->failure(arguments, spec_.names));
-    widen(guards, arguments);
+    widen(dynamic, guards, arguments);
   }
-  compile::TracedMethod traced = run_trace(arguments, before);
+  compile::GeneralTrace general = run_trace(arguments, dynamic);
   ++counters_.traces;
-  add_trace(std::move(traced), dynamic_);
+  add_trace(std::move(general.traced), std::move(general.dynamic));
+  // A call that fails teaches nothing.
+  dynamic_ = std::move(dynamic);
   return &variants_.back();
 }
 
-compile::TracedMethod CompiledMethod::Implementation::run_trace(std::span<const compile::Argument> arguments,
-                                                                const compile::DynamicArguments& before) {
+compile::GeneralTrace CompiledMethod::Implementation::run_trace(std::span<const compile::Argument> arguments,
+                                                                compile::DynamicArguments& dynamic) {
   const auto run = [&] {
-    ++counters_.method_runs;
-    return compile::trace_method(library_->registry, spec_, arguments, dynamic_, options_.compile.frozen_parameter);
+    return compile::trace_general(library_->registry, spec_, arguments, dynamic, options_.compile.frozen_parameter,
+                                  counters_.method_runs);
   };
   try {
     return run();
   } catch (const Error& error) {
     // A method may use as a number what has just become symbolic; with the number as it was it has a graph.
-    if (error.code() != ErrorCode::kGraphBreak || dynamic_.dynamic == before.dynamic) throw;
-    const std::vector<bool> widened = std::exchange(dynamic_.dynamic, before.dynamic);
-    compile::TracedMethod traced = run();
-    for (size_t i = 0; i < widened.size(); ++i) fixed_[i] = fixed_[i] || widened[i] != before.dynamic[i];
+    if (error.code() != ErrorCode::kGraphBreak || dynamic.dynamic == dynamic_.dynamic) throw;
+    const std::vector<bool> widened = std::exchange(dynamic.dynamic, dynamic_.dynamic);
+    compile::GeneralTrace general = run();
+    for (size_t i = 0; i < widened.size(); ++i) fixed_[i] = fixed_[i] || widened[i] != dynamic.dynamic[i];
     log_info("{} is traced for these sizes alone: {}", spec_.name, error.message());
-    return traced;
+    return general;
   }
 }
 
@@ -218,22 +220,29 @@ const std::vector<compile::Guard>& CompiledMethod::Implementation::nearest_guard
   return *nearest;
 }
 
-void CompiledMethod::Implementation::widen(std::span<const compile::Guard> guards,
-                                           std::span<const compile::Argument> arguments) {
+void CompiledMethod::Implementation::widen(compile::DynamicArguments& dynamic, std::span<const compile::Guard> guards,
+                                           std::span<const compile::Argument> arguments) const {
   if (options_.dynamic == Dynamic::kNever) return;
   using Kind = compile::Quantity::Kind;
+  // The sizes of another kind of tensor, or of none, do not say that a size changes.
+  std::vector<bool> another(arguments.size(), false);
+  for (const compile::Guard& guard : guards) {
+    const compile::Quantity& quantity = guard.left.quantity;
+    if (!guard.left.has_quantity || (quantity.kind != Kind::kGiven && quantity.kind != Kind::kRank)) continue;
+    if (!guard.holds(arguments)) another[static_cast<size_t>(quantity.argument)] = true;
+  }
   for (const compile::Guard& guard : guards) {
     const compile::Quantity& quantity = guard.left.quantity;
     if (guard.from_branch || guard.by_value || !guard.left.has_quantity || guard.holds(arguments)) continue;
     const size_t argument = static_cast<size_t>(quantity.argument);
-    if (fixed_[argument]) continue;
+    if (fixed_[argument] || another[argument]) continue;
     if (guard.right.has_quantity) {
-      dynamic_.own_symbol[argument] = true;
+      dynamic.own_symbol[argument] = true;
       continue;
     }
     const bool size = (quantity.kind == Kind::kSize && quantity.axis == 0) || quantity.kind == Kind::kLength;
     const bool dimension = quantity.kind == Kind::kValue && spec_.kinds[argument] == compile::ArgumentKind::kDimension;
-    if (size || dimension) dynamic_.dynamic[argument] = true;
+    if (size || dimension) dynamic.dynamic[argument] = true;
   }
 }
 

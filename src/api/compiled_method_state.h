@@ -6,6 +6,7 @@
 
 #include "api/library_state.h"
 #include "api/method_variant.h"
+#include "compile/trace_general.h"
 #include "ops/eager_dispatcher.h"
 #include "reprise/compiled_method.h"
 
@@ -35,16 +36,18 @@ class CompiledMethod::Implementation {
   };
 
   void check(std::span<const compile::Argument> arguments) const;
+  std::vector<Tensor> run(std::span<const compile::Argument> arguments);
   Trace* find(std::span<const compile::Argument> arguments);
   /// Another trace; null beyond the recompile limit.
   Trace* trace(std::span<const compile::Argument> arguments);
   /// Of the trace that misses the arguments least, and among those of the latest: they say best what has changed.
   const std::vector<compile::Guard>& nearest_guards(std::span<const compile::Argument> arguments) const;
   /// Makes symbolic what these guards say has changed.
-  void widen(std::span<const compile::Guard> guards, std::span<const compile::Argument> arguments);
-  /// Traces; where that breaks on a size that has just become symbolic, with the sizes of `before`.
-  compile::TracedMethod run_trace(std::span<const compile::Argument> arguments,
-                                  const compile::DynamicArguments& before);
+  void widen(compile::DynamicArguments& dynamic, std::span<const compile::Guard> guards,
+             std::span<const compile::Argument> arguments) const;
+  /// Traces; where that breaks on a size that has just become symbolic, with the sizes of before, which `dynamic` has
+  /// then.
+  compile::GeneralTrace run_trace(std::span<const compile::Argument> arguments, compile::DynamicArguments& dynamic);
   void add_trace(compile::TracedMethod traced, compile::DynamicArguments dynamic);
   void check_retrace(const Trace& trace, std::span<const compile::Argument> arguments);
   std::vector<Tensor> run_eager(std::span<const compile::Argument> arguments);

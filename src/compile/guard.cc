@@ -1,7 +1,6 @@
 #include "compile/guard.h"
 
 #include <bit>
-#include <cstdlib>
 
 #include "base/error.h"
 
@@ -43,12 +42,34 @@ std::string to_text(const Term& term, std::span<const std::string> names) {
   if (!term.has_quantity) return fmt::format("{}", term.offset);
   std::string text = to_text(term.quantity, names);
   if (term.scale != 1) text = fmt::format("{} * {}", term.scale, text);
-  if (term.offset != 0) text = fmt::format("{} {} {}", text, term.offset > 0 ? '+' : '-', std::abs(term.offset));
+  if (term.offset != 0) {
+    const auto offset = static_cast<uint64_t>(term.offset);
+    text = fmt::format("{} {} {}", text, term.offset > 0 ? '+' : '-', term.offset > 0 ? offset : 0 - offset);
+  }
   return text;
 }
 
-int64_t evaluate(const Term& term, std::span<const Argument> arguments) {
-  return term.has_quantity ? term.scale * read_integer(term.quantity, arguments) + term.offset : term.offset;
+/// Wide enough for any scale, quantity and offset: guards are read for arguments that fit none of them, too.
+__extension__ using Wide = __int128;
+
+Wide evaluate(const Term& term, std::span<const Argument> arguments) {
+  if (!term.has_quantity) return term.offset;
+  return static_cast<Wide>(term.scale) * read_integer(term.quantity, arguments) + term.offset;
+}
+
+template <typename Integer>
+bool compare(Relation relation, Integer left, Integer right) {
+  switch (relation) {
+    case Relation::kEqual:
+      return left == right;
+    case Relation::kNotEqual:
+      return left != right;
+    case Relation::kLess:
+      return left < right;
+    case Relation::kLessOrEqual:
+      return left <= right;
+  }
+  return false;
 }
 
 /// Floats by their bits, as guards compare them: NaN equals itself, -0.0 is not 0.0.
@@ -114,22 +135,10 @@ std::string_view name_of(Relation relation) {
   return "?";
 }
 
-bool holds(Relation relation, int64_t left, int64_t right) {
-  switch (relation) {
-    case Relation::kEqual:
-      return left == right;
-    case Relation::kNotEqual:
-      return left != right;
-    case Relation::kLess:
-      return left < right;
-    case Relation::kLessOrEqual:
-      return left <= right;
-  }
-  return false;
-}
+bool holds(Relation relation, int64_t left, int64_t right) { return compare(relation, left, right); }
 
 bool Guard::holds(std::span<const Argument> arguments) const {
-  if (!by_value) return compile::holds(relation, evaluate(left, arguments), evaluate(right, arguments));
+  if (!by_value) return compare(relation, evaluate(left, arguments), evaluate(right, arguments));
   const Quantity& quantity = left.quantity;
   // Without strings, which every check would allocate anew.
   const Argument& argument = arguments[static_cast<size_t>(quantity.argument)];

@@ -369,6 +369,85 @@ TEST_F(Guards, ASecondTraceGivesSizesThatHappenToBeEqualTheSymbolsOfTheFirst) {
   EXPECT_EQ(method.variants(), 1);
 }
 
+// Sizes that an operator needs as numbers stay numbers, whatever has changed before.
+
+auto optional_norm() {
+  return [](Context& context, Tensor x, Tensor weight) {
+    const Tensor y = ops::silu(context, x);
+    return weight.defined() ? ops::rms_norm(context, y, weight, 1e-6) : y;
+  };
+}
+
+TEST_F(Guards, AnOptionalWeightThatComesBackIsNoSizeThatChanges) {
+  auto method = library_.compile(optional_norm());
+  method(random({4, 8}), random({8}));
+  method(random({4, 8}), Tensor());
+  for (const int64_t rows : {4, 5, 6}) EXPECT_EQ(method(random({rows, 8}), random({8})).size(0), rows);
+  EXPECT_EQ(method.counters().traces, 3);
+  EXPECT_EQ(method.captured_graphs(2), 2) << "rows are symbolic, the weight is not";
+}
+
+TEST_F(Guards, AWeightAmongTheTensorsStaysANumberWithDynamicAlways) {
+  MethodOptions options = named("norm", {"x", "weight"});
+  options.dynamic = Dynamic::kAlways;
+  auto method = library_.compile(optional_norm(), options);
+  const std::string log = log_of([&] {
+    for (const int64_t rows : {4, 5, 6}) method(random({rows, 8}), random({8}));
+  });
+  EXPECT_EQ(method.counters().traces, 1);
+  EXPECT_EQ(count_of(log, "norm: the size of weight stays a number: "), 1) << log;
+  EXPECT_EQ(count_of(log, "the size of x"), 0) << log;
+}
+
+TEST_F(Guards, AWeightThatChangesWithTheInnerSizeIsTracedForEach) {
+  auto method = library_.compile(optional_norm());
+  for (const int64_t columns : {8, 16, 32, 8}) {
+    EXPECT_EQ(method(random({4, columns}), random({columns})).size(1), columns);
+  }
+  EXPECT_EQ(method.counters().traces, 3);
+}
+
+TEST_F(Guards, AFaultyCallTeachesNothing) {
+  auto method = library_.compile([](Context& context, Tensor x, Tensor y) { return ops::add(context, x, y); });
+  method(random({4, 8}), random({4, 8}));
+  method(random({5, 8}), random({5, 8}));
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { method(random({6, 8}), random({7, 8})); }),
+              "has shape [7, 8], expected [6, 8]");
+  method(random({6, 16}), random({6, 16}));
+  method(random({7, 16}), random({7, 16}));
+  EXPECT_EQ(method.counters().traces, 3) << "the sizes still share one symbol";
+}
+
+TEST_F(Guards, SizesThatPartedMayHaveToBeEqualElsewhere) {
+  auto method = library_.compile([](Context& context, Tensor x, Tensor y, bool both) {
+    return both ? ops::add(context, x, y) : ops::add(context, x, x);
+  });
+  method(random({4, 8}), random({4, 8}), false);
+  method(random({5, 8}), random({5, 8}), false);
+  method(random({5, 8}), random({6, 8}), false);
+  for (const int64_t rows : {5, 6}) EXPECT_EQ(method(random({rows, 8}), random({rows, 8}), true).size(0), rows);
+  EXPECT_EQ(method.counters().traces, 4);
+  // The same where only one of them has changed so far.
+  auto other = library_.compile([](Context& context, Tensor x, Tensor y, bool both) {
+    return both ? ops::add(context, x, y) : ops::add(context, x, x);
+  });
+  other(random({4, 8}), random({6, 8}), false);
+  other(random({5, 8}), random({6, 8}), false);
+  EXPECT_EQ(other(random({6, 8}), random({6, 8}), true).size(0), 6);
+}
+
+TEST_F(Guards, BranchesHoldForTheLargestIntegers) {
+  auto method = library_.compile([](Context& context, Tensor x, Dim d) {
+    return context.is_less(d + 7, Dim(11)) ? ops::add(context, x, x) : ops::mul(context, x, x);
+  });
+  const Tensor x = constant({1, 2}, 3);
+  for (const int64_t d : {3, 2, 9}) EXPECT_EQ(floats(method(x, d))[0], d < 4 ? 6 : 9) << d;
+  // No trace fits, and the guard that is looked at would wrap around.
+  error_of(ErrorCode::kUnsupported, [&] { method(x, std::numeric_limits<int64_t>::max()); });
+  EXPECT_EQ(floats(method(x, std::numeric_limits<int64_t>::min()))[0], 6);
+  EXPECT_EQ(floats(method(x, 2))[0], 6);
+}
+
 }  // namespace
 TEST_F(Guards, AMethodThatUsesASizeAsANumberIsTracedForEachSize) {
   Library library = Library::open("cpu", 1);
