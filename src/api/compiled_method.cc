@@ -129,6 +129,21 @@ void CompiledMethod::Implementation::check(std::span<const compile::Argument> ar
 
 std::vector<Tensor> CompiledMethod::Implementation::call(std::span<const compile::Argument> arguments) {
   check(arguments);
+  ops::EagerDispatcher* outer = library_->running;
+  if (outer == nullptr) return run(arguments);
+  // Inside of another method, maybe on a side stream of it.
+  outer->begin_outside();
+  try {
+    std::vector<Tensor> results = run(arguments);
+    outer->end_outside();
+    return results;
+  } catch (...) {
+    outer->end_outside();
+    throw;
+  }
+}
+
+std::vector<Tensor> CompiledMethod::Implementation::run(std::span<const compile::Argument> arguments) {
   ++counters_.calls;
   if (options_.mode == Mode::kEager && options_.backend.empty()) return run_eager(arguments);
   Trace* trace = find(arguments);
@@ -302,9 +317,12 @@ std::vector<Tensor> CompiledMethod::Implementation::run_eager(std::span<const co
   compile::MethodContext context(*eager_, host);
   const std::vector<compile::MethodValue> values = compile::eager_values(arguments);
   std::vector<Tensor> results;
+  ops::EagerDispatcher* const outer = std::exchange(library_->running, eager_.get());
   try {
     results = spec_.method(context, values);
+    library_->running = outer;
   } catch (...) {
+    library_->running = outer;
     // Side streams are joined, whatever they have queued by now.
     try {
       eager_->finish_method();

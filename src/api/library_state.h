@@ -27,6 +27,8 @@ class Library::Implementation {
   std::map<std::string, Backend, std::less<>> backends;
   ops::EagerDispatcher eager;
   Stance stance = Stance::kDefault;
+  /// Of the eager method whose code runs; null when none does.
+  ops::EagerDispatcher* running = nullptr;
 };
 
 }  // namespace reprise

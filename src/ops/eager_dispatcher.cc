@@ -166,6 +166,20 @@ EagerDispatcher::NamedEvent& EagerDispatcher::event(std::string_view name) {
   return events_.emplace(std::string(name), NamedEvent{device_.create_event(), false}).first->second;
 }
 
+void EagerDispatcher::begin_outside() {
+  const Lane& current = lane();
+  if (current.stream == &stream_) return;
+  current.stream->record(*current.join);
+  stream_.wait(*current.join);
+}
+
+void EagerDispatcher::end_outside() {
+  const Lane& current = lane();
+  if (current.stream == &stream_) return;
+  stream_.record(*current.fork);
+  current.stream->wait(*current.fork);
+}
+
 void EagerDispatcher::finish_method() {
   for (Lane& side : lanes_) {
     if (!side.open) continue;

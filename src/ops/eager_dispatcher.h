@@ -39,6 +39,11 @@ class EagerDispatcher final : public Dispatcher {
   /// and events are forgotten. Throws kGraphBreak for scopes that were not closed in order; they are closed then.
   void finish_method();
 
+  /// What others queue on stream() until end_outside() runs behind what the current stream has by now, and before what
+  /// it gets later: for calls of other methods inside of this one.
+  void begin_outside();
+  void end_outside();
+
   /// Calls so far, views included.
   int64_t dispatches() const { return dispatches_; }
   device::Stream& stream() const { return stream_; }

@@ -141,6 +141,43 @@ TEST_P(StreamsOfMethods, WhatIsOrderedByEventsRunsInPlaceAndTheRestDoesNot) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+TEST_P(StreamsOfMethods, AMethodCalledOnASideStreamOfAnotherWaitsForItAndIsWaitedFor) {
+  MethodOptions eager;
+  eager.mode = Mode::kEager;
+  const auto inner_method = [](Context& context, Tensor x) { return ops::add(context, ops::silu(context, x), x); };
+  const auto plain = [&](Context& context, Tensor x) {
+    Tensor y = x;
+    for (int i = 0; i < 20; ++i) y = ops::add(context, y, x);
+    return ops::add(context, ops::add(context, inner_method(context, y), y), x);
+  };
+  auto expected = library_.compile(plain, eager);
+  for (const Mode mode : {Mode::kFull, Mode::kForceEager, Mode::kEager}) {
+    MethodOptions options;
+    options.mode = mode;
+    auto inner = library_.compile(inner_method, options);
+    auto outer = library_.compile(
+        [&](Context& context, Tensor x) {
+          ops::record_event(context, "x");
+          Tensor y;
+          {
+            const auto side = ops::stream(context, "side");
+            ops::wait_event(context, "x");
+            y = x;
+            for (int i = 0; i < 20; ++i) y = ops::add(context, y, x);
+            y = ops::add(context, inner(y), y);
+            ops::record_event(context, "y");
+          }
+          ops::wait_event(context, "y");
+          return ops::add(context, y, x);
+        },
+        eager);
+    for (int call = 0; call < 3; ++call) {
+      const Tensor x = random_tensor(library_, {64, 64}, call);
+      EXPECT_EQ(library_.to_floats(outer(x)), library_.to_floats(expected(x))) << name_of(mode);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, StreamsOfMethods, ::testing::Values(1, 2, 5));
 
 }  // namespace
