@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "api/library_test_support.h"
 #include "ops/checks.h"
 #include "reprise/cpu_kernel.h"
@@ -229,6 +231,27 @@ TEST_F(Registration, AMethodOutlivesItsLibrary) {
   const Tensor y = (*method)(x);
   EXPECT_EQ(y.size(0), 3);
   EXPECT_EQ(method->counters().replays, 1);
+}
+
+TEST_F(Registration, APassThatChangesWhatTheGraphTakesOrGivesIsNamed) {
+  const auto refused = [&](std::function<void(graph::Graph&)> change) {
+    MethodOptions options;
+    options.compile.passes.post_passes.push_back({"changes", [change](graph::Graph& graph) {
+                                                    change(graph);
+                                                    return compile::PassResult{};
+                                                  }});
+    auto method = library_.compile(silu_method(), options);
+    const std::string text = error_of(ErrorCode::kInternal, [&] { method(random({2, 4})); });
+    expect_text(text, "pass 'changes'");
+    expect_text(text, "it changes what graph");
+  };
+  refused([](graph::Graph& graph) { graph.set_outputs({}); });
+  refused([](graph::Graph& graph) { graph.set_outputs({graph.outputs()[0], graph.outputs()[0]}); });
+  refused([](graph::Graph& graph) { graph.add_input("more", TensorMeta(DType::kF32, {2})); });
+  refused([](graph::Graph& graph) { graph.add_symbol("more", 1, 2); });
+  refused([](graph::Graph& graph) { graph = graph::Graph("other"); });
+  auto method = library_.compile(silu_method());
+  EXPECT_EQ(method(random({2, 4})).size(0), 2);
 }
 
 }  // namespace
