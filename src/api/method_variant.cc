@@ -81,6 +81,12 @@ MethodVariant::MethodVariant(const MethodState& state, compile::TracedMethod tra
 
 MethodVariant::~MethodVariant() = default;
 
+int64_t MethodVariant::captured_graphs() const {
+  int64_t count = 0;
+  for (const auto& [_, entry] : entries_) count += 1 + static_cast<int64_t>(entry.captured->variants.size());
+  return count;
+}
+
 void MethodVariant::classify() {
   const graph::Graph& graph = traced_.graph;
   std::set<graph::ValueId> written;
@@ -298,7 +304,7 @@ bool MethodVariant::replay(Entry& entry, std::span<const ops::HostList> lists) {
   replay::CaptureCache::Entry& captured = *entry.captured;
   std::optional<replay::GuardMiss> miss = cache_->replay(captured, state_.stream, lists);
   if (miss) {
-    if (captured_graphs() + static_cast<int64_t>(captured.variants.size()) >= state_.options.compile.capture_limit) {
+    if (captured_graphs() >= state_.options.compile.capture_limit) {
       ++state_.counters.fallbacks[static_cast<size_t>(FallbackReason::kCaptureLimit)];
       report_limit();
       return false;
@@ -346,6 +352,11 @@ void MethodVariant::report_limit() {
     for (const auto& [key, _] : entries_) values.insert(parts_of(key)[i].values);
     if (values.size() == 1) continue;
     varying += fmt::format("{}{} ({} values)", varying.empty() ? "" : ", ", parts[i].name, values.size());
+  }
+  const auto keys = static_cast<int64_t>(entries_.size());
+  if (const int64_t more = captured_graphs() - keys; more > 0) {
+    varying += fmt::format("{}what kernels choose for the lists ({} graphs more than keys)",
+                           varying.empty() ? "" : ", ", more);
   }
   log_warning(
       "{}: capture_limit of {} graphs is reached, further keys run node by node; what varies: {}. Pass fewer different "
@@ -503,6 +514,9 @@ std::string MethodVariant::keys_text() const {
   }
   for (const auto& [key, entry] : entries_) {
     text += fmt::format("captured: {}", describe_key(key));
+    if (const size_t more = entry.captured->variants.size(); more > 0) {
+      text += fmt::format("; {} more for other choices of kernels", more);
+    }
     const int64_t eager = entry.captured->eager_nodes();
     if (eager > 0) {
       const int64_t pieces = static_cast<int64_t>(entry.captured->pieces.size()) - eager;

@@ -43,7 +43,8 @@ class MethodVariant {
   const std::vector<compile::PassReport>& pass_reports() const { return pass_reports_; }
   /// Of the graph as it was traced, before any pass.
   uint64_t traced_hash() const { return traced_hash_; }
-  int64_t captured_graphs() const { return static_cast<int64_t>(entries_.size()); }
+  /// Those for other choices of kernels included.
+  int64_t captured_graphs() const;
 
   /// Runs the method for arguments that fit the guards.
   std::vector<Tensor> run(std::span<const compile::Argument> arguments);

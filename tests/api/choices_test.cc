@@ -44,4 +44,25 @@ TEST(Choices, ACompiledMethodCapturesBesideWhatItHasForOtherChoices) {
   EXPECT_EQ(limited.counters().fallen_back(FallbackReason::kCaptureLimit), 3);
 }
 
+TEST(Choices, GraphsForOtherChoicesCountForTheLimitOfAllKeys) {
+  Library library = Library::open("cpu", 1);
+  library.register_operator(switching::make_operator());
+  MethodOptions options;
+  options.compile.capture_limit = 3;
+  options.dynamic = Dynamic::kAlways;
+  auto method = library.compile(scaled_twice(), options);
+  testing::internal::CaptureStderr();
+  for (const int32_t rows : {2, 3, 4}) {
+    for (const int32_t length : {5, 200}) {
+      const Tensor x = library.from_floats({rows, 1}, std::vector<float>(static_cast<size_t>(rows), 1));
+      method(x, std::vector<int32_t>(static_cast<size_t>(rows), 1),
+             std::vector<int32_t>(static_cast<size_t>(rows), length));
+    }
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(method.captured_graphs(), 3) << "both choices of two rows, and one of three";
+  EXPECT_EQ(method.counters().fallen_back(FallbackReason::kCaptureLimit), 3);
+  EXPECT_NE(log.find("what kernels choose for the lists (1 graphs more than keys)"), std::string::npos) << log;
+}
+
 }  // namespace reprise
