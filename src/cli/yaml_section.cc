@@ -13,6 +13,12 @@ namespace {
 
 template <typename T>
 std::optional<T> parse_number(const std::string& text) {
+  // What YAML 1.1 reads as octal, YAML 1.2 and people as decimal.
+  const size_t digits = text.starts_with('-') ? 1 : 0;
+  if (text.size() > digits + 1 && text[digits] == '0' && text[digits + 1] != '.' && text[digits + 1] != 'e' &&
+      text[digits + 1] != 'E') {
+    return std::nullopt;
+  }
   T value{};
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;

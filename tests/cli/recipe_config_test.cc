@@ -117,7 +117,7 @@ TEST(RecipeConfig, TypesAreStrict) {
   EXPECT_EQ(refusal("model_config: 3\n"), "a.yaml, line 1: model_config is 3, must be a map");
   EXPECT_EQ(refusal("- a\n"), "a.yaml, line 1: the file is a list, must be a map");
   EXPECT_EQ(refusal("text"), "a.yaml, line 1: the file is text, must be a map");
-  for (const char* value : {"1.5", "0x10", "+1", "1e3", "true", "2147483648", "0", "-1"}) {
+  for (const char* value : {"1.5", "0x10", "010", "+1", "1e3", "true", "2147483648", "0", "-1"}) {
     EXPECT_EQ(refusal(entry("scheduler_config", fmt::format("batch_size: {}", value))),
               place("scheduler_config.batch_size") + value + ", must be an integer in [1, 2147483647]");
   }
