@@ -9,6 +9,8 @@
 #include "api/library_state.h"
 #include "base/error.h"
 #include "base/nearest_name.h"
+#include "graph/graph.h"
+#include "ops/in_place.h"
 #include "replay/debug_dump.h"
 
 namespace reprise {
@@ -25,6 +27,13 @@ void complete_names(compile::MethodSpec& spec, MethodOptions& options) {
     throw Error(ErrorCode::kInvalidArgument, "{}: {} argument names for {} arguments", spec.name, spec.names.size(),
                 spec.kinds.size());
   }
+  const auto check_name = [&](const std::string& name, std::string_view what) {
+    if (graph::is_name(name)) return;
+    throw Error(ErrorCode::kInvalidArgument, "{}: '{}' cannot be the name of {}", spec.name, name, what)
+        .remedy("names have letters, digits, '_' and '.'");
+  };
+  check_name(spec.name, "a method");
+  for (const std::string& name : spec.names) check_name(name, "an argument");
   std::vector<std::string> sorted = spec.names;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
@@ -108,8 +117,13 @@ void Library::prepare(compile::MethodSpec& spec, MethodOptions& options) const {
     options.debug_directory = directory;
   }
   replay::DebugDump::make_root(options.debug_directory);
+  if (options.pool != nullptr && &options.pool->device() != implementation_->device.get()) {
+    throw Error(ErrorCode::kInvalidArgument, "{}: its pool has memory of another library's device", spec.name)
+        .remedy("make the pool with this library's device()");
+  }
   if (options.mode == Mode::kPiecewise) {
     for (const std::string& op : options.splitting_ops) implementation_->registry.get(op);
+    options.splitting_ops = ops::with_in_place_variants(implementation_->registry, std::move(options.splitting_ops));
   }
   if (!options.backend.empty() && !implementation_->backends.contains(options.backend)) {
     std::vector<std::string> known;

@@ -12,10 +12,6 @@ namespace {
 
 bool is_name_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-bool is_name(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_name_character);
-}
-
 /// One printable line without blanks at its ends: what the text of a graph can hold behind '#'.
 std::string clean_source(std::string_view source) {
   std::string text;
@@ -31,6 +27,10 @@ bool takes(const Node& node, ValueId value) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_name_character);
+}
 
 Graph::Graph(std::string name) : name_(std::move(name)) {
   if (!is_name(name_)) throw Error(ErrorCode::kInvalidArgument, "'{}' cannot be the name of a graph", name_);

@@ -13,6 +13,9 @@
 
 namespace reprise::graph {
 
+/// Whether a text can be the name of a graph, a symbol, a value or a stream: letters, digits, '_' and '.'.
+bool is_name(std::string_view text);
+
 /// Names a value of one graph. Ids stay valid while other values and nodes come and go; they are never reused.
 using ValueId = int32_t;
 /// Names a node of one graph, likewise. It says nothing about the order of the nodes.

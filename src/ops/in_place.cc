@@ -28,6 +28,15 @@ const OpDef* find_in_place_variant(const Registry& registry, const OpDef& op) {
   return variant;
 }
 
+std::vector<std::string> with_in_place_variants(const Registry& registry, std::vector<std::string> names) {
+  for (size_t i = 0, given = names.size(); i < given; ++i) {
+    const OpDef* op = registry.find(names[i]);
+    const OpDef* variant = op == nullptr ? nullptr : find_in_place_variant(registry, *op);
+    if (variant != nullptr) names.push_back(variant->name());
+  }
+  return names;
+}
+
 void require_result_fits(const OpCall& call, const TensorMeta& result) {
   const Tensor& target = call.inputs[0];
   if (target.dtype() == result.dtype && target.shape() == result.shape && target.format() == result.format) return;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "ops/op_def.h"
 #include "ops/registry.h"
 
@@ -11,6 +14,9 @@ namespace reprise::ops {
 
 /// The in-place variant of an operator, or null where the registry has none that keeps the rule.
 const OpDef* find_in_place_variant(const Registry& registry, const OpDef& op);
+
+/// The names of operators, with those of their in-place variants: what a pass may have made of them.
+std::vector<std::string> with_in_place_variants(const Registry& registry, std::vector<std::string> names);
 
 /// What is made of the parts of NAME for NAME_: a reference or a kernel's run function that writes over its input.
 template <void (*kFunction)(const OpCall&)>

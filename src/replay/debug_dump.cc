@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "graph/text_writer.h"
 
 namespace reprise::replay {
@@ -35,11 +36,15 @@ void DebugDump::make_root(const std::filesystem::path& root) {
               failure ? failure.message() : std::strerror(errno));
 }
 
-void DebugDump::write(const std::string& name, const std::string& text) const {
+void DebugDump::write(const std::string& name, const std::string& text) {
+  if (!enabled()) return;
   std::ofstream file(directory_ / name, std::ios::binary);
   file << text;
   file.close();
-  if (!file) throw Error(ErrorCode::kIo, "cannot write {}", (directory_ / name).string());
+  if (file) return;
+  // A full disk is no reason to fail what is watched.
+  log_warning("cannot write {}: nothing more is written about this method", (directory_ / name).string());
+  directory_.clear();
 }
 
 void DebugDump::traced(const graph::Graph& graph) {

@@ -32,7 +32,8 @@ class DebugDump {
   void text(const std::string& name, const std::string& text);
 
  private:
-  void write(const std::string& name, const std::string& text) const;
+  /// Ends the dump, with a warning, where it fails.
+  void write(const std::string& name, const std::string& text);
 
   std::filesystem::path directory_;
   int graphs_ = 0;

@@ -13,6 +13,7 @@ class GraphPool {
   /// The device must outlive the pool.
   explicit GraphPool(device::Device& device) : device_(device) {}
 
+  device::Device& device() const { return device_; }
   /// An arena with at least `bytes` usable bytes. The same one again as long as it is large enough; those who have a
   /// smaller one keep it.
   const std::shared_ptr<device::Arena>& acquire(size_t bytes);

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "ops/eager_dispatcher.h"
+#include "ops/in_place.h"
 #include "replay/capture_cache.h"
 #include "replay/static_inputs.h"
 #include "replay/step_program.h"
@@ -43,7 +44,9 @@ class GraphRunner::Implementation {
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
         cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order),
-               CaptureOptions{options_.mode == Mode::kPiecewise ? options_.splitting_ops : std::vector<std::string>(),
+               CaptureOptions{options_.mode == Mode::kPiecewise
+                                  ? ops::with_in_place_variants(registry, options_.splitting_ops)
+                                  : std::vector<std::string>(),
                               options_.capture_error_mode}) {
     if (options_.capture_limit < 1) {
       throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
@@ -364,7 +367,7 @@ class GraphRunner::Implementation {
       bucket.launches = entry.launches();
       bucket.eager_operators = entry.eager_operators();
       bucket.pieces = static_cast<int32_t>(entry.pieces.size()) - static_cast<int32_t>(entry.eager_nodes());
-      if (options_.mode == Mode::kPiecewise && bucket.pieces == 1) {
+      if (options_.mode == Mode::kPiecewise && entry.eager_nodes() == 0) {
         log_warning("no operator of splitting_ops is in the {} graph: it was captured as a whole",
                     decode ? "decode" : "prefill");
       }

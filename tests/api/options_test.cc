@@ -237,5 +237,54 @@ TEST_F(Options, TheExplanationHasPassesRefusalsGuardsAndKeys) {
   expect_text(text, "captures: 1");
 }
 
+TEST_F(Options, NamesThatAGraphCannotHoldAreRefusedAtOnce) {
+  for (const std::string bad : {"", "a b", "../x", "x\n"}) {
+    if (!bad.empty()) {
+      expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library_.compile(silu_method(), named(bad)); }),
+                  "cannot be the name of a method");
+    }
+    expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library_.compile(silu_method(), named("m", {bad})); }),
+                "cannot be the name of an argument");
+  }
+}
+
+TEST_F(Options, APoolOfAnotherLibraryIsRefused) {
+  const Library other = Library::open("cpu", 1);
+  MethodOptions options = named("m");
+  options.pool = std::make_shared<GraphPool>(other.device());
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library_.compile(silu_method(), options); }),
+              "another library's device");
+}
+
+TEST_F(Options, PiecesAreSplitAtAnOperatorThatAPassMadeRunInPlace) {
+  MethodOptions options = named("m");
+  options.mode = Mode::kPiecewise;
+  options.splitting_ops = {"add"};
+  auto method = library_.compile(
+      [](Context& context, Tensor x) { return ops::mul(context, ops::add(context, ops::silu(context, x), x), x); },
+      options);
+  method(random({2, 4}));
+  EXPECT_EQ(op_names(method), (std::vector<std::string>{"silu", "add_", "mul_"}));
+  expect_text(method.explain(), "2 pieces, 1 operators run eagerly between them");
+}
+
+TEST_F(Options, AFullDiskEndsTheDebugOutputAndNotTheMethod) {
+  const std::filesystem::path root = std::filesystem::temp_directory_path() / "reprise_options_test_dump";
+  std::filesystem::remove_all(root);
+  MethodOptions options = named("m");
+  options.debug_directory = root;
+  options.dynamic = Dynamic::kAlways;
+  auto method = library_.compile(silu_method(), options);
+  method(random({2, 4}));
+  EXPECT_TRUE(std::filesystem::exists(root / "m" / "keys.txt"));
+  std::filesystem::remove_all(root);
+  const std::string log = log_of([&] {
+    for (const int64_t rows : {3, 4, 5}) method(random({rows, 4}));
+  });
+  EXPECT_EQ(count_of(log, "nothing more is written about this method"), 1) << log;
+  EXPECT_EQ(method.counters().replays, 4);
+  EXPECT_FALSE(std::filesystem::exists("program_key1.json")) << "the working directory is none of its business";
+}
+
 }  // namespace
 }  // namespace reprise
