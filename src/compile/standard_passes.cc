@@ -72,6 +72,7 @@ void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOp
   pipeline.add(enabled, "add_rms_norm_quantize", fuse_add_rms_norm_quantize(registry));
   pipeline.add(enabled, "fold_reciprocal", fold_reciprocal(registry));
   pipeline.add(enabled, "split_qkv_rms_norm_rope", fuse_split_qkv_rms_norm_rope(registry));
+  pipeline.add(enabled, "moe_experts", fuse_moe_experts(registry));
   pipeline.add(enabled, "swiglu", fuse_swiglu(registry));
   pipeline.add(enabled, "swiglu_quantize", fuse_swiglu_quantize(registry));
 }

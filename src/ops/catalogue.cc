@@ -11,6 +11,7 @@
 #include "ops/linear.h"
 #include "ops/measure.h"
 #include "ops/moe.h"
+#include "ops/moe_experts.h"
 #include "ops/norm.h"
 #include "ops/quantize.h"
 #include "ops/registry.h"
@@ -45,6 +46,7 @@ Registry make_catalogue() {
   register_swiglu(registry);
   register_split_qkv(registry);
   register_moe(registry);
+  register_moe_experts(registry);
   register_int8_grouped_linear(registry);
   return registry;
 }

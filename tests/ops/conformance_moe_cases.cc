@@ -186,6 +186,31 @@ void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
   }
 }
 
+void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
+  struct Size {
+    Choice choice;
+    int64_t width, intermediate;
+  };
+  for (const Size& size : {Size{{1, 1, 1}, 1, 1}, Size{{0, 8, 2}, 16, 16}, Size{{5, 8, 2}, 48, 32},
+                           Size{{17, 12, 3}, 65, 31}, Size{{33, 5, 5}, 300, 48}}) {
+    for (const DType dtype : kFloats) {
+      const Choice& choice = size.choice;
+      cases.push_back(
+          {.op = "moe_experts",
+           .name = fmt::format("{}, {} x {} {}", choice.to_string(), size.width, size.intermediate, name_of(dtype)),
+           .inputs = {random_tensor(dtype, {choice.tokens, size.width}, random),
+                      random_tensor(DType::kF32, {choice.tokens, choice.top_k}, random),
+                      int_matrix(random_choice(choice, choice.tokens - choice.tokens / 4, random), choice.tokens,
+                                 choice.top_k),
+                      random_tensor(dtype, {choice.experts, 2 * size.intermediate, size.width}, random),
+                      random_tensor(dtype, {choice.experts, size.width, size.intermediate}, random)},
+           // Roundings of the rows on the way go into sums of `intermediate` products of values of a few units.
+           .bound = rounded(dtype, dtype == DType::kF32 ? 2e-3 : 4.0, 1e-5),
+           .pack_weight = true});
+    }
+  }
+}
+
 void add_count_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const int64_t experts : {1, 3, 128}) {
     const Tensor counts = empty_tensor(DType::kI64, {experts});
@@ -206,6 +231,7 @@ void add_moe_cases(std::vector<ConformanceCase>& cases) {
   add_int8_grouped_linear_cases(cases, random);
   add_combine_cases(cases, random);
   add_count_cases(cases, random);
+  add_experts_cases(cases, random);
 }
 
 }  // namespace reprise::ops

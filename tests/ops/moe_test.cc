@@ -11,8 +11,11 @@
 #include "device/cpu/cpu_device.h"
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "ops/eager_dispatcher.h"
+#include "ops/elementwise.h"
 #include "ops/embedding.h"
 #include "ops/host_tensor.h"
+#include "ops/moe_experts.h"
+#include "ops/views.h"
 #include "ops/weight_stack.h"
 
 namespace reprise::ops {
@@ -124,6 +127,35 @@ TEST_P(MoeOperators, B53FiveTokensInABucketOfEightMakeFortyRows) {
   EXPECT_EQ(offsets_.data_as<int32_t>()[128], 40);
   EXPECT_TRUE(same_bits(rows_of(padded, 0, 5), five));
   for (int64_t i = 0; i < 3 * 20; ++i) EXPECT_EQ(padded.data_as<float>()[5 * 20 + i], 0.0f);
+}
+
+TEST_P(MoeOperators, OneOperatorForAllExpertsGivesTheBitsOfThePlainOnes) {
+  constexpr int64_t kExperts = 6;
+  constexpr int64_t kWidth = 300;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    // The gate fills its blocks in some of these.
+    for (const int64_t intermediate : {1, 16, 31, 48}) {
+      make_stack(dtype, kExperts, 2 * intermediate, kWidth);
+      const LinearWeights gate_up = stack_;
+      make_stack(dtype, kExperts, kWidth, intermediate);
+      for (const int64_t tokens : {1, 5, 33}) {
+        const Tensor x = random_tensor(dtype, {tokens, kWidth}, random_);
+        const Tensor logits = random_tensor(DType::kF32, {tokens, kExperts}, random_);
+        context_.token_count = int_tensor({static_cast<int32_t>(tokens - tokens / 4)});
+        const ExpertChoice choice = moe_gating_top_k(context_, logits, 3, true);
+        const ExpertRoutes routes = moe_route(context_, choice.experts, kExperts);
+        const Tensor both = grouped_linear(context_, gather_rows(context_, x, routes.tokens), gate_up, routes.offsets);
+        const Tensor gate = silu(context_, slice(context_, both, 1, 0, intermediate));
+        const Tensor hidden = mul(context_, gate, slice(context_, both, 1, intermediate, 2 * intermediate));
+        const Tensor y = grouped_linear(context_, hidden, stack_, routes.offsets);
+        const Tensor plain = moe_combine(context_, y, choice.weights, routes.places);
+        const ExpertsResult fused = moe_experts(context_, x, choice, gate_up.weight, stack_.weight);
+        stream_->synchronize();
+        EXPECT_TRUE(same_bits(fused.out, plain)) << tokens << " tokens, " << intermediate << " wide";
+        EXPECT_TRUE(same_bits(fused.offsets, routes.offsets));
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, MoeOperators, ::testing::ValuesIn(kernels::cpu::available_instruction_sets()),

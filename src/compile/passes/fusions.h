@@ -25,6 +25,8 @@ ReplacementSet fold_reciprocal(const ops::Registry& registry);
 /// Queries, keys and values cut from one product by heads; norm and rotation of the first two; and the write of keys
 /// and values to their cache where nobody else needs them.
 ReplacementSet fuse_split_qkv_rms_norm_rope(const ops::Registry& registry);
+/// From the routing of a choice of experts to the sum of what they make.
+ReplacementSet fuse_moe_experts(const ops::Registry& registry);
 /// mul(silu(gate), up).
 ReplacementSet fuse_swiglu(const ops::Registry& registry);
 /// swiglu, then quantize or dynamic_quantize.

@@ -1,5 +1,7 @@
 #include "kernels/cpu/linear.h"
 
+#include "kernels/cpu/experts.h"
+
 #define REPRISE_KERNELS_USE_BF16_DOT 1
 #define REPRISE_KERNELS "kernels/cpu/linear_inl.h"
 #include "kernels/cpu/foreach_instruction_set.h"
@@ -14,6 +16,10 @@ int64_t linear_tiles(int64_t rows, int64_t outputs) {
 int64_t pack_linear_tiles(int64_t outputs) { return linear_blocks(outputs); }
 
 int64_t grouped_linear_tiles(int64_t outputs) { return linear_blocks(outputs); }
+
+int64_t experts_up_tiles(int64_t columns) { return columns % kLinearBlock == 0 ? linear_blocks(columns) : 1; }
+
+int64_t experts_down_tiles(int64_t columns) { return linear_blocks(columns); }
 
 const LinearKernels& linear_kernels(InstructionSet set) { return REPRISE_SELECT(set, kLinearKernels); }
 

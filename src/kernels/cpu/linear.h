@@ -71,8 +71,10 @@ struct LinearKernels {
   KernelFunction linear[2][2];  ///< [element of x][element of the packed weight], takes LinearArguments
   /// The same sums, bit by bit, from a plain weight; packs as it goes and is several times slower.
   KernelFunction linear_plain[2][2];
-  KernelFunction pack[2][2];     ///< [element of the plain weight][element of the packed one]
-  KernelFunction grouped[2][2];  ///< [element of x][element of the packed weight], takes GroupedLinearArguments
+  KernelFunction pack[2][2];          ///< [element of the plain weight][element of the packed one]
+  KernelFunction grouped[2][2];       ///< [element of x][element of the packed weight], takes GroupedLinearArguments
+  KernelFunction experts_up[2][2];    ///< as above, takes ExpertsUpArguments, see experts.h
+  KernelFunction experts_down[2][2];  ///< takes ExpertsDownArguments
 };
 const LinearKernels& linear_kernels(InstructionSet set);
 

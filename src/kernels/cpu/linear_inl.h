@@ -290,6 +290,8 @@ void linear_plain(const void* arguments, int64_t first, int64_t last) {
 
 #include "kernels/cpu/grouped_linear_inl.h"
 
+#include "kernels/cpu/experts_inl.h"
+
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
 constexpr LinearKernels kLinearKernels = {
@@ -297,6 +299,8 @@ constexpr LinearKernels kLinearKernels = {
     {{linear_plain<float, float>, linear_plain<float, Bf16>}, {linear_plain<Bf16, float>, linear_plain<Bf16, Bf16>}},
     {{pack_linear<float, float>, pack_linear<float, Bf16>}, {pack_linear<Bf16, float>, pack_linear<Bf16, Bf16>}},
     {{grouped_linear<float, float>, grouped_linear<float, Bf16>},
-     {grouped_linear<Bf16, float>, grouped_linear<Bf16, Bf16>}}};
+     {grouped_linear<Bf16, float>, grouped_linear<Bf16, Bf16>}},
+    {{experts_up<float, float>, experts_up<float, Bf16>}, {experts_up<Bf16, float>, experts_up<Bf16, Bf16>}},
+    {{experts_down<float, float>, experts_down<float, Bf16>}, {experts_down<Bf16, float>, experts_down<Bf16, Bf16>}}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

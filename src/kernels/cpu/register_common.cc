@@ -81,6 +81,15 @@ HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor) {
   return view;
 }
 
+void require_stack_format(const ops::OpCall& call, size_t input) {
+  const Tensor& weight = call.inputs[input];
+  const Format format(element_of(weight) == Element::kF32 ? "n16" : "n16k2");
+  if (weight.format() == format) return;
+  throw Error(ErrorCode::kUnsupported, "{}: argument '{}' is {}, expected the format '{}'", call.op.name(),
+              call.op.schema().tensors[input].name, weight.meta().to_string(), format.name())
+      .remedy("pack each expert once with pack_linear_weight(), then stack them");
+}
+
 QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {
   const auto step = [](const Tensor& vector) { return vector.size(0) == 1 ? int64_t{0} : int64_t{1}; };
   return {.scale = scale.data_as<float>(),

@@ -95,6 +95,9 @@ struct HeadsView {
 };
 HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor);
 
+/// Throws kUnsupported unless an argument is a stack of float weights in the format that grouped products read.
+void require_stack_format(const ops::OpCall& call, size_t input);
+
 /// The arguments of a static quantisation; the offset may be absent.
 QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);
 

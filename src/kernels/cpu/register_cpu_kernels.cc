@@ -20,6 +20,7 @@ void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_quantize(registry, set);
   register_fused(registry, set);
   register_moe(registry, set);
+  register_experts(registry, set);
 }
 
 }  // namespace reprise::kernels::cpu

@@ -12,6 +12,7 @@ void register_convolution(ops::Registry& registry, InstructionSet set);
 void register_elementwise(ops::Registry& registry, InstructionSet set);
 void register_fused(ops::Registry& registry, InstructionSet set);
 void register_int8_linear(ops::Registry& registry, InstructionSet set);
+void register_experts(ops::Registry& registry, InstructionSet set);
 void register_linear(ops::Registry& registry, InstructionSet set);
 void register_measure(ops::Registry& registry, InstructionSet set);
 void register_moe(ops::Registry& registry, InstructionSet set);
