@@ -10,7 +10,7 @@
 namespace reprise::ops {
 namespace {
 
-constexpr size_t kX = 0, kWeight = 1, kOffsets = 2, kScale = 3, kRowScales = 4;
+constexpr size_t kGroupedX = 0, kGroupedWeight = 1, kGroupedOffsets = 2, kGroupedScale = 3, kGroupedRowScales = 4;
 
 void require_vector(const OpCall& call, size_t input, DType dtype, const Shape& shape) {
   require_dtype(call, input, dtype);
@@ -19,37 +19,38 @@ void require_vector(const OpCall& call, size_t input, DType dtype, const Shape& 
 }
 
 void infer_int8_grouped_linear(const OpCall& call, std::span<TensorMeta> outputs) {
-  const Shape& x = call.inputs[kX].shape();
-  const Tensor& weight = call.inputs[kWeight];
-  require_dtype(call, kX, DType::kI8);
-  require_rank(call, kX, 2);
-  require_dense_rows(call, kX);
-  require_dtype(call, kWeight, DType::kI8);
-  require_rank(call, kWeight, 3);
+  const Shape& x = call.inputs[kGroupedX].shape();
+  const Tensor& weight = call.inputs[kGroupedWeight];
+  require_dtype(call, kGroupedX, DType::kI8);
+  require_rank(call, kGroupedX, 2);
+  require_dense_rows(call, kGroupedX);
+  require_dtype(call, kGroupedWeight, DType::kI8);
+  require_rank(call, kGroupedWeight, 3);
   if (weight.shape()[2] != x[1]) {
-    fail_argument(call, kWeight,
+    fail_argument(call, kGroupedWeight,
                   fmt::format("has shape {}, expected {} columns as argument 'x' of shape {}",
                               weight.shape().to_string(), x[1].to_string(), x.to_string()));
   }
   if (weight.size(2) > kMaxInt8Inputs) {
-    fail_argument(call, kWeight, fmt::format("has {} columns, expected at most {}", weight.size(2), kMaxInt8Inputs));
+    fail_argument(call, kGroupedWeight,
+                  fmt::format("has {} columns, expected at most {}", weight.size(2), kMaxInt8Inputs));
   }
-  require_vector(call, kOffsets, DType::kI32, Shape{weight.shape()[0] + 1});
-  require_vector(call, kScale, DType::kF32, Shape{weight.shape()[0], weight.shape()[1]});
-  require_vector(call, kRowScales, DType::kF32, Shape{x[0]});
+  require_vector(call, kGroupedOffsets, DType::kI32, Shape{weight.shape()[0] + 1});
+  require_vector(call, kGroupedScale, DType::kF32, Shape{weight.shape()[0], weight.shape()[1]});
+  require_vector(call, kGroupedRowScales, DType::kF32, Shape{x[0]});
   outputs[0] = TensorMeta(float_dtype_attribute(call, 0), Shape{x[0], weight.shape()[1]});
 }
 
 void reference_int8_grouped_linear(const OpCall& call) {
-  require_plain(call, kWeight);
-  const RowReader x(call.inputs[kX]);
-  const Tensor& weight = call.inputs[kWeight];
+  require_plain(call, kGroupedWeight);
+  const RowReader x(call.inputs[kGroupedX]);
+  const Tensor& weight = call.inputs[kGroupedWeight];
   const RowReader weights(weight);
-  const auto* offsets = call.inputs[kOffsets].data_as<int32_t>();
+  const auto* offsets = call.inputs[kGroupedOffsets].data_as<int32_t>();
   RowWriter y(call.outputs[0]);
   const int64_t experts = weight.size(0);
   const int64_t channels = weight.size(1);
-  for (int64_t row = 0; row < call.inputs[kX].size(0); ++row) {
+  for (int64_t row = 0; row < call.inputs[kGroupedX].size(0); ++row) {
     // The expert whose group the row is in, or the number of experts.
     const int64_t expert = std::upper_bound(offsets + 1, offsets + experts + 1, row) - (offsets + 1);
     for (int64_t n = 0; n < channels; ++n) {
@@ -60,11 +61,11 @@ void reference_int8_grouped_linear(const OpCall& call) {
       const int64_t channel = expert * channels + n;
       int32_t sum = 0;
       for (int64_t k = 0; k < weight.size(2); ++k) {
-        sum += call.inputs[kX].data_as<int8_t>()[x.element(row, k)] *
+        sum += call.inputs[kGroupedX].data_as<int8_t>()[x.element(row, k)] *
                weight.data_as<int8_t>()[weights.element(channel, k)];
       }
-      const float value = static_cast<float>(sum) * call.inputs[kScale].data_as<float>()[channel];
-      y.set(row, n, value * call.inputs[kRowScales].data_as<float>()[row]);
+      const float value = static_cast<float>(sum) * call.inputs[kGroupedScale].data_as<float>()[channel];
+      y.set(row, n, value * call.inputs[kGroupedRowScales].data_as<float>()[row]);
     }
   }
 }
