@@ -31,7 +31,7 @@ enum class Stance {
   kSkipGuardEvalUnsafe,
 };
 
-/// Undoes a change when it ends.
+/// Undoes a change when it ends. Of changes of one kind the one that was made last holds, in whatever order they end.
 class [[nodiscard]] Scope {
  public:
   explicit Scope(std::function<void()> undo) : undo_(std::move(undo)) {}

@@ -156,7 +156,7 @@ std::vector<Tensor> CompiledMethod::Implementation::run(std::span<const compile:
 
 CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::find(
     std::span<const compile::Argument> arguments) {
-  const bool telling = library_->stance == Stance::kSkipGuardEvalUnsafe;
+  const bool telling = library_->stance() == Stance::kSkipGuardEvalUnsafe;
   // The latest first: it is the most general one.
   for (auto trace = variants_.rbegin(); trace != variants_.rend(); ++trace) {
     if (compile::first_failure(telling ? trace->telling : trace->variant->guards(), arguments) == nullptr)

@@ -159,8 +159,8 @@ CompiledMethod Library::compile_graph(graph::Graph graph, MethodOptions options,
 }
 
 Scope Library::set_stance(Stance stance) {
-  const Stance before = std::exchange(implementation_->stance, stance);
-  return Scope([state = implementation_, before] { state->stance = before; });
+  const int64_t scope = implementation_->stances.open(stance);
+  return Scope([state = implementation_, scope] { state->stances.close(scope); });
 }
 
 Scope Library::limit_core_num(int matrix_cores, int vector_cores) {
@@ -169,9 +169,15 @@ Scope Library::limit_core_num(int matrix_cores, int vector_cores) {
     throw Error(ErrorCode::kInvalidArgument, "a core limit of {}, {} on a device of {} cores", matrix_cores,
                 vector_cores, cores);
   }
-  const device::CoreLimit before = stream().core_limit();
-  stream().set_core_limit({matrix_cores, vector_cores});
-  return Scope([state = implementation_, before] { state->stream->set_core_limit(before); });
+  if (implementation_->core_limits.empty()) implementation_->outer_core_limit = stream().core_limit();
+  const device::CoreLimit limit{matrix_cores, vector_cores};
+  stream().set_core_limit(limit);
+  const int64_t scope = implementation_->core_limits.open(limit);
+  return Scope([state = implementation_, scope] {
+    auto& limits = state->core_limits;
+    limits.close(scope);
+    state->stream->set_core_limit(limits.empty() ? state->outer_core_limit : limits.latest());
+  });
 }
 
 ops::ForwardContext Library::eager() const { return ops::ForwardContext(implementation_->eager); }

@@ -229,6 +229,24 @@ TEST_F(Recapture, CoreLimitsAreCheckedAndNest) {
   EXPECT_EQ(library_.stream().core_limit(), device::CoreLimit());
 }
 
+TEST_F(Recapture, ScopesOfALibraryMayEndInAnyOrder) {
+  const auto cores = [&] { return library_.stream().core_limit().matrix_cores; };
+  Scope one = library_.limit_core_num(1);
+  Scope two = library_.limit_core_num(2);
+  one.close();
+  EXPECT_EQ(cores(), 2) << "the one that was opened last holds";
+  two.close();
+  EXPECT_EQ(cores(), 0);
+  // The same for the stance: a wrong argument is an error where guards are skipped, and another trace where not.
+  auto method = library_.compile(silu_method());
+  method(random({3, 8}));
+  Scope skipped = library_.set_stance(Stance::kSkipGuardEvalUnsafe);
+  Scope checked = library_.set_stance(Stance::kDefault);
+  skipped.close();
+  checked.close();
+  EXPECT_EQ(method(random({4, 8})).size(0), 4);
+}
+
 TEST_F(Recapture, ForceRecaptureCapturesOnEveryCall) {
   for (const bool forced : {true, false}) {
     MethodOptions options;
