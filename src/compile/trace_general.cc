@@ -54,7 +54,9 @@ GeneralTrace trace_general(const ops::Registry& registry, const MethodSpec& spec
     return attempt(dynamic);
   } catch (const Error& error) {
     const bool any = std::find(dynamic.dynamic.begin(), dynamic.dynamic.end(), true) != dynamic.dynamic.end();
-    if (!any || error.code() != ErrorCode::kInvalidArgument) throw;
+    // Shapes that do not fit, or sizes that only numbers can be computed with, such as the sum of two symbols.
+    const bool by_sizes = error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnsupported;
+    if (!any || !by_sizes) throw;
   }
   const std::vector<bool> nowhere(arguments.size(), false);
   GeneralTrace best = attempt({.dynamic = nowhere, .own_symbol = nowhere});

@@ -436,6 +436,25 @@ TEST_F(Guards, SizesThatPartedMayHaveToBeEqualElsewhere) {
   EXPECT_EQ(other(random({6, 8}), random({6, 8}), true).size(0), 6);
 }
 
+TEST_F(Guards, ASumOfTwoSizesIsTracedWithOneOfThemAsANumber) {
+  const auto joined = [](Context& context, Tensor x, Tensor y) {
+    const Tensor parts[] = {x, y};
+    return ops::silu(context, ops::cat(context, parts, 0));
+  };
+  for (const Dynamic dynamic : {Dynamic::kAutomatic, Dynamic::kAlways}) {
+    MethodOptions options;
+    options.dynamic = dynamic;
+    auto method = library_.compile(joined, options);
+    for (const int64_t rows : {2, 3, 4, 5}) {
+      for (const int64_t others : {7, 6}) {
+        EXPECT_EQ(method(random({rows, 8}), random({others, 8})).size(0), rows + others);
+      }
+    }
+    EXPECT_EQ(method.counters().replays, 8);
+    EXPECT_LE(method.counters().traces, 4) << "rows are a symbol";
+  }
+}
+
 TEST_F(Guards, BranchesHoldForTheLargestIntegers) {
   auto method = library_.compile([](Context& context, Tensor x, Dim d) {
     return context.is_less(d + 7, Dim(11)) ? ops::add(context, x, x) : ops::mul(context, x, x);
