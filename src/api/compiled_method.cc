@@ -43,6 +43,19 @@ class EagerHost final : public compile::MethodHost {
   device::Stream& stream_;
 };
 
+/// Set while a method is traced.
+class TracingMark {
+ public:
+  explicit TracingMark(bool& flag) : flag_(flag), before_(std::exchange(flag, true)) {}
+  TracingMark(const TracingMark&) = delete;
+  TracingMark& operator=(const TracingMark&) = delete;
+  ~TracingMark() { flag_ = before_; }
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
 /// The first constant of a method that is no longer where it was, with the operator that takes it; "" if there is none.
 std::string moved_parameter(const graph::Graph& graph, std::span<const void* const> addresses) {
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
@@ -128,6 +141,13 @@ void CompiledMethod::Implementation::check(std::span<const compile::Argument> ar
 }
 
 std::vector<Tensor> CompiledMethod::Implementation::call(std::span<const compile::Argument> arguments) {
+  const bool eager = options_.mode == Mode::kEager && options_.backend.empty();
+  if (library_->tracing && !eager) {
+    // Its results would become constants of the other's graph, and be overwritten by its next call.
+    throw Error(ErrorCode::kGraphBreak, "{} is called inside of a method that is traced, and is compiled itself",
+                spec_.name)
+        .remedy("call its code as a function, or compile the outer method with mode eager");
+  }
   check(arguments);
   ops::EagerDispatcher* outer = library_->running;
   if (outer == nullptr) return run(arguments);
@@ -203,6 +223,7 @@ CompiledMethod::Implementation::Trace* CompiledMethod::Implementation::trace(
 
 compile::GeneralTrace CompiledMethod::Implementation::run_trace(std::span<const compile::Argument> arguments,
                                                                 compile::DynamicArguments& dynamic) {
+  const TracingMark mark(library_->tracing);
   const auto run = [&] {
     return compile::trace_general(library_->registry, spec_, arguments, dynamic, options_.compile.frozen_parameter,
                                   counters_.method_runs);
@@ -289,6 +310,7 @@ void CompiledMethod::Implementation::add_trace(compile::TracedMethod traced, com
 void CompiledMethod::Implementation::check_retrace(const Trace& trace, std::span<const compile::Argument> arguments) {
   if (spec_.method == nullptr) return;
   ++counters_.method_runs;
+  const TracingMark mark(library_->tracing);
   const compile::TracedMethod again =
       compile::trace_method(library_->registry, spec_, arguments, trace.dynamic, options_.compile.frozen_parameter);
   std::string difference;

@@ -53,6 +53,7 @@ class Library::Implementation {
   Stance stance() const { return stances.empty() ? Stance::kDefault : stances.latest(); }
   ScopedValues<device::CoreLimit> core_limits;
   device::CoreLimit outer_core_limit;  ///< of the stream, outside of all scopes
+  bool tracing = false;                ///< a method's code runs to be traced
   /// Of the eager method whose code runs; null when none does.
   ops::EagerDispatcher* running = nullptr;
 };

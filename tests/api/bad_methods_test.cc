@@ -247,7 +247,11 @@ TEST_F(BadMethods, ATensorOfATraceIsNoArgument) {
   // A compiled method is no part of another one's graph either.
   auto inner = library_.compile(silu_method());
   auto outer = library_.compile([&](Context&, Tensor y) { return inner(y); });
-  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { outer(x); }), "has no memory");
+  expect_text(error_of(ErrorCode::kGraphBreak, [&] { outer(x); }), "is called inside of a method that is traced");
+  EXPECT_EQ(floats(method(x)), floats(inner(x)));
+  // Nor are its results constants of it, which its next call would overwrite.
+  auto folded = library_.compile([&](Context& context, Tensor y) { return ops::add(context, y, inner(x)); });
+  expect_text(error_of(ErrorCode::kGraphBreak, [&] { folded(x); }), "is called inside of a method that is traced");
   EXPECT_EQ(floats(method(x)), floats(inner(x)));
 }
 
