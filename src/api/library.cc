@@ -67,6 +67,23 @@ void require_count(const Shape& shape, size_t count) {
               shape.elements());
 }
 
+/// Options that say how a method's own code is traced have nothing to act on.
+void require_graph_options(const graph::Graph& graph, const MethodOptions& options) {
+  const MethodOptions defaults;
+  std::string idle;
+  const auto name = [&](bool set, std::string_view option) {
+    if (set) idle += fmt::format("{}{}", idle.empty() ? "" : ", ", option);
+  };
+  name(options.name != defaults.name, "name");
+  name(!options.argument_names.empty(), "argument_names");
+  name(options.dynamic != defaults.dynamic, "dynamic");
+  name(options.recompile_limit != defaults.recompile_limit, "recompile_limit");
+  name(options.retrace_every != defaults.retrace_every, "retrace_every");
+  if (idle.empty()) return;
+  throw Error(ErrorCode::kInvalidArgument, "graph '{}': without effect on a graph: {}", graph.name(), idle)
+      .remedy("names and sizes are those of the graph");
+}
+
 }  // namespace
 
 Library::Library(std::unique_ptr<device::Device> device, ops::Registry registry)
@@ -151,6 +168,7 @@ CompiledMethod Library::compile_graph(graph::Graph graph, MethodOptions options,
                 graph.name())
         .remedy("use aot_eager");
   }
+  require_graph_options(graph, options);
   compile::MethodSpec spec = api::spec_of(graph, where);
   prepare(spec, options);
   compile::TracedMethod traced = api::traced_of(std::move(graph), spec);

@@ -113,4 +113,12 @@ TEST_F(CompileGraph, WritesInputsAndGivesViewsOfThemBack) {
 }
 
 }  // namespace
+TEST_F(CompileGraph, OptionsOfTracingAreRefusedByName) {
+  MethodOptions options;
+  options.argument_names = {"left", "right", "bias"};
+  options.dynamic = Dynamic::kAlways;
+  expect_text(error_of(ErrorCode::kInvalidArgument, [&] { library_.compile_graph(parse(kSum), options); }),
+              "graph 'sum': without effect on a graph: argument_names, dynamic");
+}
+
 }  // namespace reprise
