@@ -116,6 +116,13 @@ function(reprise_test name)
     add_test(NAME ${name}_test
              COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
     set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)
+    # The longest first, so that none is left to run alone at the end.
+    set(cost_of_replay 9)
+    set(cost_of_ops 8)
+    set(cost_of_kernels 7)
+    if(cost_of_${name})
+      set_tests_properties(${name}_test PROPERTIES COST ${cost_of_${name}})
+    endif()
     add_dependencies(unit_tests ${name}_test)
   endif()
 
