@@ -89,11 +89,11 @@ function(reprise_library name)
   endif()
 endfunction()
 
-# reprise_test(NAME DEPS folders... [LINK libraries...] [OPTIMISE]): what is in tests/NAME. With REPRISE_TESTS the program NAME_test,
+# reprise_test(NAME DEPS folders... [LINK libraries...] [OPTIMISE] [PRECOMPILE header]): what is in tests/NAME. With REPRISE_TESTS the program NAME_test,
 # one ctest entry; it writes its cases to test_results/NAME_test.xml, from which scripts/test counts them (a process for
 # each case would cost more than the cases do). With REPRISE_FUZZ a libFuzzer program for each *_fuzz.cc.
 function(reprise_test name)
-  cmake_parse_arguments(ARG "OPTIMISE" "" "DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISE" "PRECOMPILE" "DEPS;LINK" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND reprise_)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   set(fuzz_sources ${sources})
@@ -112,7 +112,11 @@ function(reprise_test name)
       target_compile_options(${name}_test PRIVATE -fno-sanitize=undefined)
     endif()
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
-    reprise_precompile(${name}_test test_${ARG_OPTIMISE} <gmock/gmock.h> <gtest/gtest.h>)
+    if(ARG_PRECOMPILE)
+      reprise_precompile(${name}_test test_${name} <gmock/gmock.h> <gtest/gtest.h> ${ARG_PRECOMPILE})
+    else()
+      reprise_precompile(${name}_test test_${ARG_OPTIMISE} <gmock/gmock.h> <gtest/gtest.h>)
+    endif()
     add_test(NAME ${name}_test
              COMMAND ${name}_test --gtest_brief=1 --gtest_output=xml:${CMAKE_BINARY_DIR}/test_results/${name}_test.xml)
     set_tests_properties(${name}_test PROPERTIES TIMEOUT 900)
