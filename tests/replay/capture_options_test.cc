@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 
 namespace reprise::replay {
 namespace {
@@ -15,20 +16,6 @@ StepHarness::Options options_for(Mode mode) {
   options.mode = mode;
   options.dtype = DType::kBF16;
   return options;
-}
-
-void prefill(StepHarness& harness, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) harness.feed(i, std::vector<int32_t>(static_cast<size_t>(2 + 3 * i), 20 + i));
-}
-
-Rows decode_first(StepHarness& harness, int32_t count, int32_t token) {
-  std::vector<int32_t> sequences;
-  for (int32_t i = 0; i < count; ++i) sequences.push_back(i);
-  return harness.decode(sequences, std::vector<int32_t>(static_cast<size_t>(count), token));
-}
-
-int64_t decodes(StepHarness& harness, StepReason reason) {
-  return harness.runner().counters().steps(StepKind::kDecode, reason);
 }
 
 /// What an unsafe call on another thread meets while a linear operator is captured.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 
 namespace reprise::replay {
 namespace {
@@ -18,21 +19,6 @@ StepHarness::Options options_for(Mode mode = Mode::kFull, const char* model = "t
   options.mode = mode;
   options.dtype = DType::kBF16;
   return options;
-}
-
-/// One sequence per row, each of its own length.
-void prefill(StepHarness& harness, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) harness.feed(i, std::vector<int32_t>(static_cast<size_t>(2 + 3 * i), 20 + i));
-}
-
-Rows decode_first(StepHarness& harness, int32_t count, int32_t token) {
-  std::vector<int32_t> sequences;
-  for (int32_t i = 0; i < count; ++i) sequences.push_back(i);
-  return harness.decode(sequences, std::vector<int32_t>(static_cast<size_t>(count), token));
-}
-
-int64_t decodes(StepHarness& harness, StepReason reason) {
-  return harness.runner().counters().steps(StepKind::kDecode, reason);
 }
 
 /// The model's linear kernel, which fails while it is captured for four rows.

@@ -4,43 +4,12 @@
 #include <random>
 
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 
 namespace reprise::replay {
 namespace {
 
 const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
-
-std::vector<int32_t> random_tokens(std::mt19937& random, size_t count) {
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 512);
-  return tokens;
-}
-
-/// Everything that a run shows: logits of every step, and the KV contents at the end.
-struct Outcome {
-  std::vector<Rows> logits;
-  std::vector<std::vector<std::byte>> kv;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
-/// Prefills nine sequences of different lengths, then decodes batches of 1 to 9 of them.
-Outcome run_all_batches(StepHarness::Options options) {
-  StepHarness harness(std::move(options));
-  std::mt19937 random(11);
-  Outcome outcome;
-  for (int32_t sequence = 0; sequence < 9; ++sequence) {
-    outcome.logits.push_back(harness.feed(sequence, random_tokens(random, 3 + 5 * static_cast<size_t>(sequence)), 16));
-  }
-  for (int round = 0; round < 2; ++round) {
-    for (int32_t batch = 1; batch <= 9; ++batch) {
-      std::vector<int32_t> sequences;
-      for (int32_t i = 0; i < batch; ++i) sequences.push_back((i * 2 + round) % 9);
-      outcome.logits.push_back(harness.decode(sequences, random_tokens(random, static_cast<size_t>(batch))));
-    }
-  }
-  for (int32_t sequence = 0; sequence < 9; ++sequence) outcome.kv.push_back(harness.kv_contents(sequence));
-  return outcome;
-}
 
 StepHarness::Options options_for(Mode mode, DType dtype, int threads = 1) {
   StepHarness::Options options;

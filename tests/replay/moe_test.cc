@@ -8,6 +8,7 @@
 #include <random>
 
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 
 namespace reprise::replay {
 namespace {
@@ -29,35 +30,6 @@ class MoeSteps : public ::testing::TestWithParam<Case> {
   }
 };
 
-std::vector<int32_t> random_tokens(std::mt19937& random, size_t count) {
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 512);
-  return tokens;
-}
-
-/// Prefills nine sequences, then decodes batches of 1 to 9 of them; their logits, then each sequence's cache.
-struct Outcome {
-  std::vector<Rows> logits;
-  std::vector<std::vector<std::byte>> kv;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
-Outcome run_all_batches(StepHarness::Options options) {
-  StepHarness harness(std::move(options));
-  std::mt19937 random(11);
-  Outcome outcome;
-  for (int32_t sequence = 0; sequence < 9; ++sequence) {
-    outcome.logits.push_back(harness.feed(sequence, random_tokens(random, 3 + 5 * static_cast<size_t>(sequence)), 16));
-  }
-  for (int32_t batch = 1; batch <= 9; ++batch) {
-    std::vector<int32_t> sequences;
-    for (int32_t i = 0; i < batch; ++i) sequences.push_back(i * 2 % 9);
-    outcome.logits.push_back(harness.decode(sequences, random_tokens(random, static_cast<size_t>(batch))));
-  }
-  for (int32_t sequence = 0; sequence < 9; ++sequence) outcome.kv.push_back(harness.kv_contents(sequence));
-  return outcome;
-}
-
 void expect_finite(const Rows& rows) {
   for (const std::vector<float>& row : rows) {
     for (const float value : row) ASSERT_TRUE(std::isfinite(value));
@@ -67,16 +39,17 @@ void expect_finite(const Rows& rows) {
 }  // namespace
 
 TEST_P(MoeSteps, GiveTheSameBitsInEveryModeOnAnyNumberOfThreads) {
-  const Outcome eager = run_all_batches(options(Mode::kEager));
+  const Outcome eager = run_all_batches(options(Mode::kEager), 1);
   for (const Rows& rows : eager.logits) expect_finite(rows);
   for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
     for (const int threads : {1, 2, 5}) {
-      EXPECT_EQ(run_all_batches(options(mode, threads)), eager) << name_of(mode) << " with " << threads << " threads";
+      EXPECT_EQ(run_all_batches(options(mode, threads), 1), eager)
+          << name_of(mode) << " with " << threads << " threads";
     }
   }
   StepHarness::Options discrete = options(Mode::kFull, 2);
   discrete.discrete = true;
-  EXPECT_EQ(run_all_batches(discrete), eager) << "discrete memory";
+  EXPECT_EQ(run_all_batches(discrete, 1), eager) << "discrete memory";
 }
 
 TEST_P(MoeSteps, B39FiveRowsInABucketOfEightDoNotDependOnWhatThePaddingHolds) {

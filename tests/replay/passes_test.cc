@@ -6,6 +6,7 @@
 
 #include "graph/text_writer.h"
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 #include "load/model_config.h"
 
 namespace reprise::replay {
@@ -40,21 +41,11 @@ StepHarness::Options options_for(const std::string& model, Mode mode, DType dtyp
   return options;
 }
 
-/// Logits of prompts in chunks and of decode steps of changing batches, and the KV contents.
-struct Outcome {
-  std::vector<Rows> logits;
-  std::vector<std::vector<std::byte>> kv;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
+/// Prompts in chunks, and decode steps of changing batches.
 Outcome run(StepHarness::Options options) {
   StepHarness harness(std::move(options));
   std::mt19937 random(3);
-  const auto tokens = [&](size_t count) {
-    std::vector<int32_t> ids(count);
-    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 512);
-    return ids;
-  };
+  const auto tokens = [&](size_t count) { return random_tokens(random, count); };
   Outcome outcome;
   for (int32_t sequence = 0; sequence < 4; ++sequence) {
     outcome.logits.push_back(

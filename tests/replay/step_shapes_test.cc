@@ -8,17 +8,12 @@
 
 #include "base/error.h"
 #include "harness/step_harness.h"
+#include "harness/step_runs.h"
 #include "kernels/cpu/instruction_set.h"
 #include "load/synthesize.h"
 
 namespace reprise::replay {
 namespace {
-
-std::vector<int32_t> random_tokens(std::mt19937& random, size_t count, uint32_t vocabulary) {
-  std::vector<int32_t> tokens(count);
-  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % vocabulary);
-  return tokens;
-}
 
 struct HeadShape {
   int64_t heads;
