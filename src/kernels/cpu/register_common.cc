@@ -43,6 +43,15 @@ Axes merge_axes(std::initializer_list<const Tensor*> tensors, size_t axes) {
   return merged;
 }
 
+void require_format(const ops::OpCall& call, size_t input, const char* remedy) {
+  const Tensor& weight = call.inputs[input];
+  const Format format = packed_format(weight);
+  if (weight.format() == format) return;
+  throw Error(ErrorCode::kUnsupported, "{}: argument '{}' is {}, expected the format '{}'", call.op.name(),
+              call.op.schema().tensors[input].name, weight.meta().to_string(), format.name())
+      .remedy(remedy);
+}
+
 }  // namespace
 
 RowsView view_as_rows(const ops::OpCall& call, std::initializer_list<const Tensor*> tensors, bool keep_last) {
@@ -81,13 +90,17 @@ HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor) {
   return view;
 }
 
-void require_stack_format(const ops::OpCall& call, size_t input) {
-  const Tensor& weight = call.inputs[input];
-  const Format format(element_of(weight) == Element::kF32 ? "n16" : "n16k2");
-  if (weight.format() == format) return;
-  throw Error(ErrorCode::kUnsupported, "{}: argument '{}' is {}, expected the format '{}'", call.op.name(),
-              call.op.schema().tensors[input].name, weight.meta().to_string(), format.name())
-      .remedy("pack each expert once with pack_linear_weight(), then stack them");
+Format packed_format(const Tensor& weight) {
+  if (weight.dtype() == DType::kI8) return Format("n16k4");
+  return Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2");
+}
+
+void require_packed(const ops::OpCall& call, size_t input) {
+  require_format(call, input, "pack it once with pack_linear_weight()");
+}
+
+void require_packed_stack(const ops::OpCall& call, size_t input) {
+  require_format(call, input, "pack each expert once with pack_linear_weight(), then stack them");
 }
 
 QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {

@@ -21,9 +21,6 @@ inline device::cpu::CpuStream& stream_of(const ops::OpCall& call) {
   return static_cast<device::cpu::CpuStream&>(*call.stream);
 }
 
-/// The packing of int8 weights, see int8_linear.h.
-inline constexpr Format kInt8Format("n16k4");
-
 /// Of a tensor that the shape function has found to be float32 or bfloat16.
 inline Element element_of(const Tensor& tensor) {
   return tensor.dtype() == DType::kF32 ? Element::kF32 : Element::kBf16;
@@ -95,8 +92,11 @@ struct HeadsView {
 };
 HeadsView view_as_heads(const ops::OpCall& call, const Tensor& tensor);
 
-/// Throws kUnsupported unless an argument is a stack of float weights in the format that grouped products read.
-void require_stack_format(const ops::OpCall& call, size_t input);
+/// The packing in which products read a weight: float32, bfloat16 or int8.
+Format packed_format(const Tensor& weight);
+/// Throws kUnsupported unless an argument is a weight, or a stack of experts' weights, in its packed format.
+void require_packed(const ops::OpCall& call, size_t input);
+void require_packed_stack(const ops::OpCall& call, size_t input);
 
 /// The arguments of a static quantisation; the offset may be absent.
 QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);

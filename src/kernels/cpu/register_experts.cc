@@ -56,8 +56,8 @@ void run_moe_experts(const ops::OpCall& call) {
   const Tensor& x = call.inputs[0];
   const Tensor& experts = call.inputs[2];
   const Tensor& gate_up = call.inputs[3];
-  require_stack_format(call, 3);
-  require_stack_format(call, 4);
+  require_packed_stack(call, 3);
+  require_packed_stack(call, 4);
   const Workspace at = lay_out(call);
   std::byte* memory = call.workspace.defined() ? call.workspace.data_as<std::byte>() : nullptr;
   auto* offsets = call.outputs[1].data_as<int32_t>();

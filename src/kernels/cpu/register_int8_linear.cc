@@ -21,11 +21,7 @@ void run_int8_linear(const ops::OpCall& call) {
   const Tensor& quant_bias = call.inputs[4];
   const Tensor& bias = call.inputs[5];
   const Tensor& y = call.outputs[0];
-  if (weight.format() != kInt8Format) {
-    throw Error(ErrorCode::kUnsupported, "int8_linear: argument 'weight' is {}, expected the format '{}'",
-                weight.meta().to_string(), kInt8Format.name())
-        .remedy("pack it once with pack_linear_weight()");
-  }
+  require_packed(call, 1);
   const RowsView view = view_as_rows(call, {&x}, true);
   const Int8LinearArguments arguments{.x = x.data_as<int8_t>(),
                                       .weight = weight.data(),

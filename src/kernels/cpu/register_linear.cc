@@ -9,12 +9,6 @@
 namespace reprise::kernels::cpu {
 namespace {
 
-/// The packing that linear reads for weights of a dtype.
-Format packed_format(const Tensor& weight) {
-  if (weight.dtype() == DType::kI8) return kInt8Format;
-  return Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2");
-}
-
 template <InstructionSet kSet>
 void run_linear(const ops::OpCall& call) {
   static constexpr std::string_view kWithF32[2] = {"f32.f32", "bf16.f32"};
@@ -27,11 +21,7 @@ void run_linear(const ops::OpCall& call) {
   const Tensor& weight = call.inputs[1];
   const Tensor& bias = call.inputs[2];
   const Tensor& y = call.outputs[0];
-  if (weight.format() != packed_format(weight)) {
-    throw Error(ErrorCode::kUnsupported, "linear: argument 'weight' is {}, expected the format '{}'",
-                weight.meta().to_string(), packed_format(weight).name())
-        .remedy("pack it once with pack_linear_weight()");
-  }
+  require_packed(call, 1);
   const RowsView view = view_as_rows(call, {&x}, true);
   const LinearArguments arguments{.x = x.data(),
                                   .weight = weight.data(),

@@ -42,14 +42,6 @@ void run_route(const ops::OpCall& call) {
   stream_of(call).launch(kRoute, route_tiles(), arguments);
 }
 
-void require_format(const ops::OpCall& call, const Format& format) {
-  const Tensor& weight = call.inputs[1];
-  if (weight.format() == format) return;
-  throw Error(ErrorCode::kUnsupported, "{}: argument 'weight' is {}, expected the format '{}'", call.op.name(),
-              weight.meta().to_string(), format.name())
-      .remedy("pack each expert once with pack_linear_weight(), then stack them");
-}
-
 /// Of grouped_linear and int8_grouped_linear, whose first three arguments are alike.
 GroupedRows grouped_rows(const ops::OpCall& call) {
   const Tensor& y = call.outputs[0];
@@ -70,7 +62,7 @@ void run_grouped_linear(const ops::OpCall& call) {
 
   const Tensor& x = call.inputs[0];
   const Tensor& weight = call.inputs[1];
-  require_format(call, Format(element_of(weight) == Element::kF32 ? "n16" : "n16k2"));
+  require_packed_stack(call, 1);
   const GroupedLinearArguments arguments{.rows = grouped_rows(call),
                                          .x = x.data(),
                                          .weight = weight.data(),
@@ -90,7 +82,7 @@ void run_int8_grouped_linear(const ops::OpCall& call) {
                                        dot_products ? kDotVariants : kVariants);
   const Tensor& x = call.inputs[0];
   const Tensor& weight = call.inputs[1];
-  require_format(call, kInt8Format);
+  require_packed_stack(call, 1);
   const Int8GroupedLinearArguments arguments{.rows = grouped_rows(call),
                                              .x = x.data_as<int8_t>(),
                                              .weight = weight.data(),
