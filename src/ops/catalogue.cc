@@ -12,6 +12,7 @@
 #include "ops/measure.h"
 #include "ops/moe.h"
 #include "ops/moe_experts.h"
+#include "ops/moe_place.h"
 #include "ops/norm.h"
 #include "ops/quantize.h"
 #include "ops/registry.h"
@@ -47,6 +48,7 @@ Registry make_catalogue() {
   register_split_qkv(registry);
   register_moe(registry);
   register_moe_experts(registry);
+  register_moe_place(registry);
   register_int8_grouped_linear(registry);
   return registry;
 }

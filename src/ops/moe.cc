@@ -169,15 +169,12 @@ void reference_combine(const OpCall& call) {
   const RowReader y(call.inputs[0]);
   RowWriter out(call.outputs[0]);
   const int64_t top_k = call.inputs[2].size(1);
-  std::vector<int64_t> order(static_cast<size_t>(top_k));
   for (int64_t token = 0; token < call.inputs[2].size(0); ++token) {
     const int32_t* places = call.inputs[2].data_as<int32_t>() + token * top_k;
     const float* weights = call.inputs[1].data_as<float>() + token * top_k;
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return places[a] < places[b]; });
     for (int64_t i = 0; i < call.inputs[0].size(1); ++i) {
       double sum = 0;
-      for (const int64_t j : order) {
+      for (int64_t j = 0; j < top_k; ++j) {
         if (places[j] >= 0) sum += static_cast<double>(weights[j]) * y(places[j], i);
       }
       out.set(token, i, static_cast<float>(sum));

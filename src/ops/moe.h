@@ -44,8 +44,9 @@ Tensor grouped_linear(ForwardContext& context, const Tensor& x, const LinearWeig
                       std::optional<DType> out_dtype = std::nullopt,
                       std::source_location where = std::source_location::current());
 
-/// out[t] = the sum over j of weights[t, j] * y[places[t, j]], in ascending order of the places (and so of the
-/// experts), accumulated in float32 and rounded once; 0 where a token has no place. y [R, H], out [T, H] of its dtype.
+/// out[t] = the sum over j of weights[t, j] * y[places[t, j]], in the order of the choice (so that it does not matter
+/// where experts lie), accumulated in float32 and rounded once; 0 where a token has no place. y [R, H], out [T, H] of
+/// its dtype.
 Tensor moe_combine(ForwardContext& context, const Tensor& y, const Tensor& weights, const Tensor& places,
                    std::source_location where = std::source_location::current());
 

@@ -19,9 +19,23 @@ void WeightStack::add(const Tensor& weight) {
     throw Error(ErrorCode::kInvalidArgument, "weight {} of a stack of {} is {}, the first is {}", added_, count_,
                 weight.meta().to_string(), one_.to_string());
   }
+  copy_next(weight.data());
+}
+
+void WeightStack::repeat(int64_t index) {
+  if (index < 0 || index >= added_ || added_ == count_) {
+    throw Error(ErrorCode::kInvalidArgument, "weight {} of a stack of {}, which has {}, cannot be repeated", index,
+                count_, added_);
+  }
+  copy_next(storage_->data() == nullptr
+                ? nullptr
+                : static_cast<const std::byte*>(storage_->data()) + static_cast<size_t>(index) * bytes_);
+}
+
+void WeightStack::copy_next(const void* weight) {
   if (storage_->data() != nullptr && bytes_ > 0) {
-    device_.copy(static_cast<std::byte*>(storage_->data()) + static_cast<size_t>(added_) * bytes_, weight.data(),
-                 bytes_, device::CopyKind::kDeviceToDevice);
+    device_.copy(static_cast<std::byte*>(storage_->data()) + static_cast<size_t>(added_) * bytes_, weight, bytes_,
+                 device::CopyKind::kDeviceToDevice);
   }
   ++added_;
 }

@@ -18,10 +18,14 @@ class WeightStack {
   /// Copies the next weight [N, K], plain or packed, alone in its storage; blocks, and the work that makes it must be
   /// done. All must agree in dtype, format and shape (kInvalidArgument). Weights without memory give a stack of such.
   void add(const Tensor& weight);
+  /// Adds the index-th of those that were added once more.
+  void repeat(int64_t index);
   /// The stack; kFailedPrecondition unless `count` weights were added.
   Tensor finish() const;
 
  private:
+  void copy_next(const void* weight);
+
   device::Device& device_;
   int64_t count_;
   int64_t added_ = 0;

@@ -211,6 +211,54 @@ void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
   }
 }
 
+void add_int8_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
+  struct Size {
+    Choice choice;
+    int64_t width, intermediate;
+  };
+  for (const Size& size : {Size{{1, 1, 1}, 1, 1}, Size{{0, 8, 2}, 16, 16}, Size{{5, 8, 2}, 48, 32},
+                           Size{{17, 12, 3}, 65, 31}, Size{{33, 5, 5}, 300, 48}}) {
+    for (const DType dtype : kFloats) {
+      const Choice& choice = size.choice;
+      const auto scales = [&](int64_t channels) {
+        const Tensor tensor = random_tensor(DType::kF32, {choice.experts, channels}, random);
+        for (int64_t i = 0; i < tensor.shape().elements(); ++i) tensor.data_as<float>()[i] *= 0.002f;
+        return tensor;
+      };
+      cases.push_back(
+          {.op = "int8_moe_experts",
+           .name = fmt::format("{}, {} x {} {}", choice.to_string(), size.width, size.intermediate, name_of(dtype)),
+           .inputs = {random_tensor(dtype, {choice.tokens, size.width}, random),
+                      random_tensor(DType::kF32, {choice.tokens, choice.top_k}, random),
+                      int_matrix(random_choice(choice, choice.tokens - choice.tokens / 4, random), choice.tokens,
+                                 choice.top_k),
+                      random_bytes({choice.experts, 2 * size.intermediate, size.width}, random),
+                      scales(2 * size.intermediate),
+                      random_bytes({choice.experts, size.width, size.intermediate}, random), scales(size.width)},
+           // A value near the middle of two int8 may fall to either, for each of `intermediate` products.
+           .bound = rounded(dtype, dtype == DType::kF32 ? 2e-2 : 5e-2, dtype == DType::kF32 ? 2e-3 : 2e-2),
+           .pack_weight = true});
+    }
+  }
+}
+
+void add_place_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
+  // Expert 0 at one place, 1 at three, 2 nowhere, 3 with a number of copies that the map cannot hold.
+  const Tensor map = int_matrix({1, 4, -1, -1, 3, 0, 5, 2, 0, -1, -1, -1, 9, 1, 3, 6}, 4, 4);
+  for (const Choice& choice : kChoices) {
+    const Tensor experts =
+        int_matrix(random_choice(choice, choice.tokens - choice.tokens / 3, random), choice.tokens, choice.top_k);
+    std::vector<int32_t> positions(static_cast<size_t>(choice.tokens));
+    for (int32_t& position : positions) position = static_cast<int32_t>(random() % 40000);
+    if (!positions.empty()) positions.back() = -0x7FFFFFFF;
+    for (const bool dynamic : {false, true}) {
+      cases.push_back({.op = "moe_place",
+                       .name = fmt::format("{}, {}", choice.to_string(), dynamic ? "drawn" : "the first"),
+                       .inputs = {experts, map, dynamic ? int_tensor(positions) : Tensor()}});
+    }
+  }
+}
+
 void add_count_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const int64_t experts : {1, 3, 128}) {
     const Tensor counts = empty_tensor(DType::kI64, {experts});
@@ -232,6 +280,8 @@ void add_moe_cases(std::vector<ConformanceCase>& cases) {
   add_combine_cases(cases, random);
   add_count_cases(cases, random);
   add_experts_cases(cases, random);
+  add_int8_experts_cases(cases, random);
+  add_place_cases(cases, random);
 }
 
 }  // namespace reprise::ops

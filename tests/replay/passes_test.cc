@@ -161,6 +161,60 @@ INSTANTIATE_TEST_SUITE_P(Models, QuantizedCheckpoint, ::testing::Values("dense-w
                            return name;
                          });
 
+/// Layers with experts: their int8 rows are quantised in the one operator that stands for them, and the norm in front
+/// of them also feeds the router, in float. Layers between have a feed-forward as dense models do.
+struct ExpertCase {
+  const char* model;
+  bool quantized;
+};
+
+class ExpertCheckpoint : public ::testing::TestWithParam<ExpertCase> {};
+
+TEST_P(ExpertCheckpoint, EveryFusionIsMadeInEveryLayer) {
+  const auto [model, quantized] = GetParam();
+  StepHarness harness(options_for(model, Mode::kFull, DType::kBF16));
+  const load::ModelConfig config = load::ModelConfig::load(kModels / model);
+  const int64_t layers = config.num_hidden_layers;
+  int64_t sparse = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) sparse += config.is_sparse_layer(layer) ? 1 : 0;
+  const int64_t dense = layers - sparse;
+  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+  EXPECT_EQ(matches["moe_experts"], sparse);
+  EXPECT_EQ(matches["merge_linears"], layers + dense) << "q/k/v, and gate/up without experts";
+  EXPECT_EQ(matches["share_quantizations"], quantized ? 2 * layers + dense : 0);
+  EXPECT_EQ(matches["embedding_rms_norm"], 1);
+  EXPECT_EQ(matches["add_rms_norm"], 2 * layers);
+  EXPECT_EQ(matches["add_rms_norm_dynamic_quantize"], quantized ? layers - 1 + dense : 0) << "but those of experts";
+  EXPECT_EQ(matches["split_qkv_rms_norm_rope"], layers);
+  EXPECT_EQ(matches["swiglu"], dense);
+  EXPECT_EQ(matches["swiglu_quantize"], quantized ? dense : 0);
+  EXPECT_LE(launches(harness.runner().decode_graph()), 16 * layers + 5)
+      << graph::to_text(harness.runner().decode_graph());
+}
+
+TEST_P(ExpertCheckpoint, B56TheFusionOfExpertsAloneAndLeftOutGivesTheSameBits) {
+  const auto [model, quantized] = GetParam();
+  const Outcome eager = run(options_for(model, Mode::kEager, DType::kBF16));
+  StepHarness harness(options_for(model, Mode::kForceEager, DType::kBF16));
+  StepHarness::Options without = options_for(model, Mode::kFull, DType::kBF16);
+  without.passes.disabled_passes = {"moe_experts"};
+  EXPECT_EQ(run(without), eager);
+  StepHarness::Options alone = options_for(model, Mode::kFull, DType::kBF16);
+  for (const compile::PassReport& report : harness.runner().decode_pass_reports()) {
+    if (report.pass != "moe_experts") alone.passes.disabled_passes.push_back(report.pass);
+  }
+  EXPECT_EQ(run(alone), eager);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ExpertCheckpoint,
+                         ::testing::Values(ExpertCase{"moe", false}, ExpertCase{"moe-sparse-step", false},
+                                           ExpertCase{"moe-w8a8-dynamic", true}, ExpertCase{"moe-w8a8-ct", true}),
+                         [](const auto& tested) {
+                           std::string name = tested.param.model;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
 /// Query, key and value have input scales of their own there, and so do gate and up: their inputs are other tensors,
 /// and neither can the norm be fused with one of them nor the products be merged.
 TEST(Passes, B32LayersWithOtherInputScalesStaySeparateWithTheReason) {

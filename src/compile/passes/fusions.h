@@ -25,7 +25,7 @@ ReplacementSet fold_reciprocal(const ops::Registry& registry);
 /// Queries, keys and values cut from one product by heads; norm and rotation of the first two; and the write of keys
 /// and values to their cache where nobody else needs them.
 ReplacementSet fuse_split_qkv_rms_norm_rope(const ops::Registry& registry);
-/// From the routing of a choice of experts to the sum of what they make.
+/// From the routing of a choice of experts to the sum of what they make, with float weights or with int8 ones.
 ReplacementSet fuse_moe_experts(const ops::Registry& registry);
 /// mul(silu(gate), up).
 ReplacementSet fuse_swiglu(const ops::Registry& registry);

@@ -10,15 +10,6 @@ inline constexpr int64_t kCombineColumns = 256;
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
-/// The choice with the smallest place above `last`, or -1.
-REPRISE_INLINE int64_t next_place(const int32_t* places, int64_t top_k, int64_t last) {
-  int64_t next = -1;
-  for (int64_t j = 0; j < top_k; ++j) {
-    if (places[j] > last && (next < 0 || places[j] < places[next])) next = j;
-  }
-  return next;
-}
-
 /// Columns [begin, begin + count) of one token, at most kCombineColumns of them.
 template <typename T>
 REPRISE_INLINE void combine_piece(const CombineArguments& a, int64_t token, int64_t begin, int64_t count) {
@@ -28,7 +19,8 @@ REPRISE_INLINE void combine_piece(const CombineArguments& a, int64_t token, int6
   const int32_t* places = a.places + token * a.top_k;
   V sums[kVectors];
   for (int64_t i = 0; i < vectors; ++i) sums[i] = zero();
-  for (int64_t j = next_place(places, a.top_k, -1); j >= 0; j = next_place(places, a.top_k, places[j])) {
+  for (int64_t j = 0; j < a.top_k; ++j) {
+    if (places[j] < 0) continue;
     const T* y = static_cast<const T*>(a.y) + places[j] * a.y_row_stride + begin;
     const V weight = set(weights[j]);
     for (int64_t i = 0; i < vectors; ++i) sums[i] = fma(weight, load_up_to(y + 16 * i, count - 16 * i), sums[i]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/instruction_set.h"
+#include "kernels/cpu/int8_linear.h"
 #include "kernels/cpu/kernel_types.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/moe.h"
@@ -21,7 +22,12 @@ struct ExpertsDownArguments {
   GroupedLinearArguments product;
   CombineArguments sum;  ///< of the product's y
 };
-/// Tiles cut the columns.
+/// The same with int8 weights.
+struct Int8ExpertsDownArguments {
+  Int8GroupedLinearArguments product;
+  CombineArguments sum;  ///< of the product's y
+};
+/// Tiles of both cut the columns.
 int64_t experts_down_tiles(int64_t columns);
 
 }  // namespace reprise::kernels::cpu

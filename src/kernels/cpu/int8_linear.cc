@@ -1,5 +1,7 @@
 #include "kernels/cpu/int8_linear.h"
 
+#include "kernels/cpu/experts.h"
+
 #define REPRISE_KERNELS_USE_INT8_DOT 1
 #define REPRISE_KERNELS "kernels/cpu/int8_linear_inl.h"
 #include "kernels/cpu/foreach_instruction_set.h"

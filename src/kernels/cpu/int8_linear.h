@@ -52,6 +52,7 @@ struct Int8LinearKernels {
   KernelFunction linear;
   KernelFunction pack;
   KernelFunction grouped;
+  KernelFunction experts_down[2];  ///< [element of y], takes Int8ExpertsDownArguments, see experts.h
 };
 /// `dot_products`: those that use the CPU's dot products of bytes; see has_int8_dot_products.
 const Int8LinearKernels& int8_linear_kernels(InstructionSet set, bool dot_products);

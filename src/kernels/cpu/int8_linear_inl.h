@@ -179,6 +179,13 @@ inline void pack_int8_linear(const void* arguments, int64_t first, int64_t last)
   }
 }
 
-constexpr Int8LinearKernels kInt8LinearKernels = {int8_linear, pack_int8_linear, int8_grouped_linear};
+}  // namespace reprise::kernels::cpu::REPRISE_ISA
+
+#include "kernels/cpu/int8_experts_inl.h"
+
+namespace reprise::kernels::cpu::REPRISE_ISA {
+
+constexpr Int8LinearKernels kInt8LinearKernels = {
+    int8_linear, pack_int8_linear, int8_grouped_linear, {int8_experts_down<float>, int8_experts_down<Bf16>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

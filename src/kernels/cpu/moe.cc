@@ -45,6 +45,36 @@ void route(const void* arguments, int64_t first, int64_t last) {
   for (int64_t row = routed; row < rows; ++row) a.tokens[row] = -1;
 }
 
+int64_t place_tiles(int64_t tokens) { return tokens; }
+
+namespace {
+
+/// As ops/moe_place.h writes it: rows and positions of a prompt grow together, and a sum of them would not spread.
+uint32_t hash_of(uint32_t token, uint32_t position) {
+  uint32_t hash = position * 0x9E3779B1u + token * 0x85EBCA77u;
+  hash = (hash ^ (hash >> 15)) * 0x2C1B3C6Du;
+  return hash ^ (hash >> 12);
+}
+
+}  // namespace
+
+void place(const void* arguments, int64_t first, int64_t last) {
+  const PlaceArguments& a = *static_cast<const PlaceArguments*>(arguments);
+  for (int64_t token = first; token < last; ++token) {
+    const int32_t* experts = a.experts + token * a.top_k;
+    int32_t* places = a.places + token * a.top_k;
+    const uint64_t hash =
+        a.positions == nullptr ? 0 : hash_of(static_cast<uint32_t>(token), static_cast<uint32_t>(a.positions[token]));
+    for (int64_t j = 0; j < a.top_k; ++j) {
+      places[j] = -1;
+      if (experts[j] < 0 || experts[j] >= a.expert_count) continue;
+      const int32_t* row = a.map + experts[j] * a.map_columns;
+      const int64_t copies = row[0] < a.map_columns - 1 ? row[0] : a.map_columns - 1;
+      if (copies > 0) places[j] = row[1 + ((hash * static_cast<uint64_t>(copies)) >> 32)];
+    }
+  }
+}
+
 int64_t count_rows_tiles() { return 1; }
 
 void count_rows(const void* arguments, int64_t first, int64_t last) {

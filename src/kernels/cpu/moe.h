@@ -34,11 +34,26 @@ struct RouteArguments {
 int64_t route_tiles();
 void route(const void* arguments, int64_t first, int64_t last);
 
-/// out[t] = sum of weights[t, j] * y[places[t, j]] in ascending order of the places; negative ones are left out.
+/// Where a copy of each chosen expert lies; see ops/moe_place.h.
+struct PlaceArguments {
+  const int32_t* experts;    ///< [tokens, top_k]
+  const int32_t* map;        ///< [expert_count, map_columns]: the number of copies, then their places
+  const int32_t* positions;  ///< [tokens]: copies are drawn; null: always the first
+  int32_t* places;           ///< [tokens, top_k]
+  int64_t tokens;
+  int64_t top_k;
+  int64_t expert_count;
+  int64_t map_columns;  ///< at least 2
+};
+/// A tile is one token.
+int64_t place_tiles(int64_t tokens);
+void place(const void* arguments, int64_t first, int64_t last);
+
+/// out[t] = sum of weights[t, j] * y[places[t, j]] in ascending order of j; negative places are left out.
 struct CombineArguments {
   const void* y;
   const float* weights;   ///< [tokens, top_k]
-  const int32_t* places;  ///< [tokens, top_k], all different but for negative ones
+  const int32_t* places;  ///< [tokens, top_k]
   void* out;              ///< [tokens, columns] without gaps, elements as in y
   int64_t tokens;
   int64_t top_k;

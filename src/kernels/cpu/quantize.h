@@ -42,11 +42,26 @@ struct DynamicQuantizeArguments {
 /// A tile is one row, in all of them.
 int64_t quantize_tiles(int64_t rows);
 
+/// Quantises each token's row of x as above (without smooth scales) and copies it to the token's places; what has none
+/// is not read.
+struct ScatterQuantizedArguments {
+  const void* x;
+  const int32_t* places;  ///< [tokens, top_k], all different but for negative ones, which are none
+  int8_t* y;              ///< [tokens * top_k, columns]
+  float* scales;          ///< [tokens * top_k]
+  int64_t tokens;
+  int64_t top_k;
+  int64_t columns;
+  int64_t x_row_stride;
+};
+/// Tiles are those of quantize_tiles(tokens).
+
 struct QuantizeKernels {
   KernelFunction quantize[2];  ///< [element of a and b]
   KernelFunction swiglu_quantize[2];
   KernelFunction dynamic_quantize[2];
   KernelFunction swiglu_dynamic_quantize[2];
+  KernelFunction scatter_quantized[2];  ///< [element of x]
 };
 const QuantizeKernels& quantize_kernels(InstructionSet set);
 

@@ -67,9 +67,32 @@ void dynamic_quantize(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
+template <typename T>
+void scatter_quantized(const void* arguments, int64_t first, int64_t last) {
+  const ScatterQuantizedArguments& a = *static_cast<const ScatterQuantizedArguments*>(arguments);
+  for (int64_t token = first; token < last; ++token) {
+    const int32_t* places = a.places + token * a.top_k;
+    const int8_t* quantized = nullptr;
+    float scale = 0;
+    for (int64_t j = 0; j < a.top_k; ++j) {
+      if (places[j] < 0) continue;
+      int8_t* y = a.y + places[j] * a.columns;
+      if (quantized == nullptr) {
+        scale = dynamic_quantize_row(PlainRow<T>{static_cast<const T*>(a.x) + token * a.x_row_stride}, a.columns,
+                                     nullptr, y);
+        quantized = y;
+      } else {
+        memcpy(y, quantized, static_cast<size_t>(a.columns));
+      }
+      a.scales[places[j]] = scale;
+    }
+  }
+}
+
 constexpr QuantizeKernels kQuantizeKernels = {{quantize<float, false>, quantize<Bf16, false>},
                                               {quantize<float, true>, quantize<Bf16, true>},
                                               {dynamic_quantize<float, false>, dynamic_quantize<Bf16, false>},
-                                              {dynamic_quantize<float, true>, dynamic_quantize<Bf16, true>}};
+                                              {dynamic_quantize<float, true>, dynamic_quantize<Bf16, true>},
+                                              {scatter_quantized<float>, scatter_quantized<Bf16>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

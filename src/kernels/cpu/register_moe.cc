@@ -5,7 +5,7 @@
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
 
-// Mixtures of experts: moe_gating_top_k, moe_route, grouped_linear, int8_grouped_linear, moe_combine,
+// Mixtures of experts: moe_gating_top_k, moe_place, moe_route, grouped_linear, int8_grouped_linear, moe_combine,
 // moe_count_rows.
 
 namespace reprise::kernels::cpu {
@@ -26,6 +26,23 @@ void run_gating(const ops::OpCall& call) {
                                   .logits_row_stride = logits.stride(0),
                                   .renormalize = call.bool_attribute(1)};
   stream_of(call).launch(kernels[index_of(logits)], gating_tiles(arguments.tokens), arguments);
+}
+
+constexpr device::cpu::Kernel kPlace = {"moe_place", place};
+
+void run_place(const ops::OpCall& call) {
+  const Tensor& experts = call.inputs[0];
+  const Tensor& map = call.inputs[1];
+  const Tensor& positions = call.inputs[2];
+  const PlaceArguments arguments{.experts = experts.data_as<int32_t>(),
+                                 .map = map.data_as<int32_t>(),
+                                 .positions = positions.defined() ? positions.data_as<int32_t>() : nullptr,
+                                 .places = call.outputs[0].data_as<int32_t>(),
+                                 .tokens = experts.size(0),
+                                 .top_k = experts.size(1),
+                                 .expert_count = map.size(0),
+                                 .map_columns = map.size(1)};
+  stream_of(call).launch(kPlace, place_tiles(arguments.tokens), arguments);
 }
 
 constexpr device::cpu::Kernel kRoute = {"moe_route", route};
@@ -126,6 +143,7 @@ void register_moe(ops::Registry& registry, InstructionSet set) {
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
     registry.get("moe_gating_top_k").set_kernel(device, {.run = run_gating<kSet>});
+    registry.get("moe_place").set_kernel(device, {.run = run_place});
     registry.get("moe_route").set_kernel(device, {.run = run_route});
     registry.get("grouped_linear").set_kernel(device, {.run = run_grouped_linear<kSet>});
     registry.get("int8_grouped_linear").set_kernel(device, {.run = run_int8_grouped_linear<kSet>});

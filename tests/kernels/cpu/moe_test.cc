@@ -162,7 +162,7 @@ TEST_P(MoeTest, Int8GroupedLinearIsExactAtTheExtremes) {
   }
 }
 
-TEST_P(MoeTest, CombineAddsInAscendingOrderOfThePlaces) {
+TEST_P(MoeTest, CombineAddsInTheOrderOfTheChoice) {
   for (const Element element : kBothElements) {
     for (const int64_t columns : kSizes) {
       const int64_t tokens = 3;
@@ -192,6 +192,28 @@ TEST_P(MoeTest, CombineAddsInAscendingOrderOfThePlaces) {
       }
     }
   }
+  // In any other order the one in the middle would count.
+  Buffer y = Buffer::from(Element::kF32, {-1, 1, 1});
+  const float weights[] = {1e9f, 1, 1e9f};
+  const int32_t places[] = {2, 1, 0};
+  Buffer out(Element::kF32, 1);
+  const CombineArguments arguments{.y = y.data(),
+                                   .weights = weights,
+                                   .places = places,
+                                   .out = out.data(),
+                                   .tokens = 1,
+                                   .top_k = 3,
+                                   .columns = 1,
+                                   .y_row_stride = 1};
+  run_in_all_cuts(moe_kernels(GetParam()).combine[0], &arguments, combine_tiles(1, 1), {&out});
+  EXPECT_EQ(out.get(0), 0.0f);
+  const int32_t other_places[] = {2, 0, 1};
+  const float other_weights[] = {1e9f, 1e9f, 1};
+  CombineArguments other = arguments;
+  other.weights = other_weights;
+  other.places = other_places;
+  run_in_all_cuts(moe_kernels(GetParam()).combine[0], &other, combine_tiles(1, 1), {&out});
+  EXPECT_EQ(out.get(0), 1.0f);
 }
 
 }  // namespace
