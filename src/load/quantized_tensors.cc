@@ -54,6 +54,8 @@ std::vector<Group> groups_of(const ModelConfig& config) {
   return groups;
 }
 
+bool is_expert(const std::string& layer) { return layer.find(".mlp.experts.") != std::string::npos; }
+
 /// Adds "NAME[i] is VALUE, not WANTED" for the first value that `fits` refuses.
 template <typename Fits>
 void check_values(const StoredTensor& tensor, const char* wanted, Problems& problems, Fits fits) {
@@ -150,6 +152,7 @@ void check_quantization(const ModelConfig& config) {
   const Quantization& quantization = config.quantization;
   if (!quantization.quantizes_anything()) return;
   Problems problems;
+  Problems unsupported;
   std::set<std::string, std::less<>> known = {"lm_head"};
   for (const Group& group : groups_of(config)) {
     std::optional<LinearScheme> first;
@@ -157,6 +160,9 @@ void check_quantization(const ModelConfig& config) {
       known.insert(layer);
       try {
         const LinearScheme scheme = quantization.scheme_of(layer);
+        if (!first && scheme == LinearScheme::kW8A8 && is_expert(layer)) {
+          unsupported.add(fmt::format("{} is {}", layer, name_of(scheme)));
+        }
         if (!first) first = scheme;
         if (scheme == *first) continue;
         problems.add(fmt::format("{} is {}, but {}, which is computed with it, is {}", layer, name_of(scheme), group[0],
@@ -175,6 +181,9 @@ void check_quantization(const ModelConfig& config) {
     }
   }
   problems.throw_if_any(ErrorCode::kCorruptData, quantization.source() + " does not fit the model");
+  unsupported.throw_if_any(ErrorCode::kUnsupported,
+                           fmt::format("{}: experts can be {} or {}", quantization.source(),
+                                       name_of(LinearScheme::kFloat), name_of(LinearScheme::kW8A8Dynamic)));
 }
 
 void check_quantized_values(const Checkpoint& checkpoint, const ModelConfig& config) {

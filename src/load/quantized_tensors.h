@@ -31,7 +31,8 @@ bool quantizes_head(const ModelConfig& config);
 
 /// That a config's quantisation fits its model: a description names every linear layer and quantises nothing else (no
 /// embedding, no router of experts), and layers that are computed together (query, key and value; gate and up; the
-/// experts of a layer) have one scheme. Reports everything in one error (kCorruptData).
+/// experts of a layer) have one scheme. Reports everything in one error (kCorruptData). Experts whose inputs are
+/// quantised with one scale for all tokens are refused with their names (kUnsupported).
 void check_quantization(const ModelConfig& config);
 
 /// That the scales are numbers to compute with, offsets of activations are int8, and those of weights are zero (an

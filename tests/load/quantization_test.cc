@@ -320,5 +320,29 @@ TEST(Quantization, AQuantisedHeadIsExpectedBesideATiedEmbedding) {
   EXPECT_FALSE(choose_head(Checkpoint::open(copy.path()), ModelConfig::load(copy.path())).tied);
 }
 
+TEST(Quantization, ExpertsWithOneScaleForAllTokensAreRefusedWithTheirNames) {
+  Copy copy("moe-w8a8-dynamic");
+  copy.edit(kDescription, [](json& description) {
+    for (auto& [name, type] : description.items()) {
+      if (name.starts_with("model.layers.1.mlp.experts.") && name.find("down_proj") != std::string::npos) type = "W8A8";
+    }
+  });
+  const Error error = copy.refused();
+  EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(kDescription), HasSubstr("model.layers.1.mlp.experts.0.down_proj is W8A8"),
+                                  HasSubstr("W8A8_DYNAMIC")));
+}
+
+TEST(Quantization, AMissingExpertIsNamed) {
+  for (const char* tensor : {"weight", "weight_scale"}) {
+    const std::string name = fmt::format("model.layers.1.mlp.experts.3.up_proj.{}", tensor);
+    Copy copy("moe-w8a8-dynamic");
+    ASSERT_EQ(copy.tensors.erase(name), 1u);
+    const Error error = copy.refused();
+    EXPECT_EQ(error.code(), ErrorCode::kCorruptData);
+    EXPECT_THAT(error.what(), HasSubstr("\"" + name + "\" is missing"));
+  }
+}
+
 }  // namespace
 }  // namespace reprise::load
