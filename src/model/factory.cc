@@ -27,8 +27,14 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     log_info("config.json: keys without effect: {}", keys);
   }
   const DType dtype = compute_dtype(config, options);
+  ExpertOptions experts;
+  experts.count_rows = options.count_expert_rows;
+  if (options.expert_placement) {
+    experts.placements = place_experts(config, *options.expert_placement);
+    experts.dynamic = options.expert_placement->dynamic;
+  }
   WeightBuilder weights(checkpoint, config, registry, device, dtype, options.progress);
-  return std::make_unique<Qwen3Model>(config, dtype, weights, options.count_expert_rows);
+  return std::make_unique<Qwen3Model>(config, dtype, weights, std::move(experts));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "load/model_config.h"
+#include "model/expert_placement.h"
 #include "model/model.h"
 #include "model/weight_builder.h"
 #include "ops/registry.h"
@@ -18,6 +19,8 @@ struct ModelOptions {
   bool without_weights = false;
   /// Count the rows of each expert, see Model::expert_load().
   bool count_expert_rows = false;
+  /// Let experts lie anywhere, with copies, and be moved; absent: each at its own place for good.
+  std::optional<ExpertPlacementOptions> expert_placement;
   WeightBuilder::Progress progress;
 };
 

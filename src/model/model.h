@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/expert_places.h"
 #include "model/kv_layout.h"
 #include "ops/forward_context.h"
 #include "tensor/tensor.h"
@@ -23,12 +24,6 @@ struct ModelInfo {
   DType dtype = DType::kBF16;  ///< of activations
 };
 
-/// What the experts of a layer have had to do.
-struct ExpertLoad {
-  int64_t layer = 0;
-  std::vector<int64_t> rows;  ///< of each expert, since the model was loaded
-};
-
 /// One architecture, built from a config. Its forward pass is written once in plain operator calls and runs eagerly or
 /// is traced.
 class Model {
@@ -43,8 +38,13 @@ class Model {
   virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
   /// Bytes of weights that one decode step reads.
   virtual size_t decode_weight_bytes() const = 0;
+  /// Where its experts lie, in memory that a model which is otherwise immutable lets be changed; null without experts.
+  virtual ExpertPlaces* expert_places() const { return nullptr; }
   /// Of each layer with experts; empty where nothing is counted. The steps must be done. Reads device memory.
-  virtual std::vector<ExpertLoad> expert_load() const { return {}; }
+  std::vector<ExpertLoad> expert_load() const {
+    const ExpertPlaces* places = expert_places();
+    return places == nullptr ? std::vector<ExpertLoad>() : places->load();
+  }
 };
 
 }  // namespace reprise::model

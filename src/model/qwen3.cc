@@ -19,9 +19,8 @@ std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.",
 
 }  // namespace
 
-Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, bool count_expert_rows)
-    : device_(weights.device()),
-      heads_(config.num_attention_heads),
+Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts)
+    : heads_(config.num_attention_heads),
       kv_heads_(config.num_key_value_heads),
       head_dim_(config.head_dim),
       epsilon_(config.rms_norm_eps) {
@@ -37,6 +36,8 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
   rope_table_ = weights.constant("rope_table", load::rope_table(config, config.max_position_embeddings).values,
                                  {config.max_position_embeddings, config.head_dim});
   layers_.reserve(static_cast<size_t>(config.num_hidden_layers));
+  experts.placements.resize(static_cast<size_t>(config.num_hidden_layers));
+  if (config.num_experts > 0) places_ = std::make_unique<ExpertPlaces>(weights.device());
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const std::string prefix = layer_prefix(i);
     Layer layer;
@@ -52,7 +53,10 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     layer.output = weights.linear(prefix + "self_attn.o_proj", bias, Parallel::kRow);
     layer.post_attention_norm = make_norm(weights, prefix + "post_attention_layernorm");
     if (config.is_sparse_layer(i)) {
-      layer.experts.emplace(config, prefix + "mlp.", weights, count_expert_rows);
+      layer.experts.emplace(
+          config, prefix + "mlp.", weights,
+          ExpertLayerOptions{experts.count_rows, experts.placements[static_cast<size_t>(i)], experts.dynamic});
+      places_->add(layer.experts->places(i));
     } else {
       take_feed_forward(layer, prefix + "mlp.", weights);
     }
@@ -81,18 +85,6 @@ Qwen3Model::Norm Qwen3Model::make_norm(WeightBuilder& weights, const std::string
 Tensor Qwen3Model::norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const {
   if (weights.bias.defined()) return ops::rms_norm_bias(context, x, weights.weight, weights.bias, epsilon_);
   return ops::rms_norm(context, x, weights.weight, epsilon_);
-}
-
-std::vector<ExpertLoad> Qwen3Model::expert_load() const {
-  std::vector<ExpertLoad> result;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    if (!layers_[i].experts || layers_[i].experts->counts().data() == nullptr) continue;
-    const Tensor& counts = layers_[i].experts->counts();
-    ExpertLoad load{static_cast<int64_t>(i), std::vector<int64_t>(static_cast<size_t>(counts.size(0)))};
-    device_.copy(load.rows.data(), counts.data(), counts.meta().contiguous_bytes(), device::CopyKind::kDeviceToHost);
-    result.push_back(std::move(load));
-  }
-  return result;
 }
 
 KvLayout Qwen3Model::kv_layout() const {

@@ -13,20 +13,27 @@
 
 namespace reprise::model {
 
+/// How a model keeps its experts.
+struct ExpertOptions {
+  bool count_rows = false;
+  /// Of each layer, empty for those without experts; all empty: no maps.
+  std::vector<ExpertPlacement> placements = {};
+  bool dynamic = false;
+};
+
 /// Qwen3: pre-norm decoder layers with grouped-query attention, a norm over each query and key head, rotary positions,
 /// and a SwiGLU feed-forward; with the type qwen3_moe, a mixture of experts in the layers that the config says.
 class Qwen3Model final : public Model {
  public:
-  /// Takes its weights from `weights`, in the order of the forward pass.
-  /// `count_expert_rows`: see expert_load(). The builder's device must outlive the model.
-  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, bool count_expert_rows = false);
+  /// Takes its weights from `weights`, in the order of the forward pass. The builder's device must outlive the model.
+  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts = {});
 
   const ModelInfo& info() const override { return info_; }
   KvLayout kv_layout() const override;
   Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const override;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
-  std::vector<ExpertLoad> expert_load() const override;
+  ExpertPlaces* expert_places() const override { return places_.get(); }
 
  private:
   /// The bias is absent but in models whose outliers were moved into weights.
@@ -50,7 +57,6 @@ class Qwen3Model final : public Model {
                    const Tensor& v_cache) const;
   Tensor feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const;
 
-  device::Device& device_;
   ModelInfo info_;
   int64_t heads_;
   int64_t kv_heads_;
@@ -59,6 +65,7 @@ class Qwen3Model final : public Model {
   Tensor embedding_;
   Tensor rope_table_;
   std::vector<Layer> layers_;
+  std::unique_ptr<ExpertPlaces> places_;  ///< null without experts
   Norm final_norm_;
   ops::LinearWeights head_;
   std::vector<std::pair<std::string, Tensor>> names_;

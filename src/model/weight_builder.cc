@@ -151,17 +151,18 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
                                           std::span<const std::string> projections,
                                           ops::LinearWeights::Parallel parallel) {
   const std::string first = fmt::format("{}0.{}", names.prefix, projections[0]);
-  const load::LinearScheme scheme = config_.quantization.scheme_of(first);
-  if (scheme == load::LinearScheme::kW8A8) {
-    throw Error(ErrorCode::kUnsupported, "{}: {} is {}; experts can be {} or {}", config_.quantization.source(), first,
-                name_of(scheme), name_of(load::LinearScheme::kFloat), name_of(load::LinearScheme::kW8A8Dynamic));
-  }
-  const bool is_float = scheme == load::LinearScheme::kFloat;
-  ops::WeightStack stack(device_, names.count);
-  for (int64_t expert = 0; expert < names.count; ++expert) {
+  const bool is_float = config_.quantization.scheme_of(first) == load::LinearScheme::kFloat;
+  const auto count = static_cast<int64_t>(names.places.size());
+  ops::WeightStack stack(device_, count);
+  for (auto place = names.places.begin(); place != names.places.end(); ++place) {
+    const auto copy = std::find(names.places.begin(), place, *place);
+    if (copy != place) {
+      stack.repeat(copy - names.places.begin());
+      continue;
+    }
     std::vector<std::string> parts;
     for (const std::string& projection : projections) {
-      parts.push_back(fmt::format("{}{}.{}.weight", names.prefix, expert, projection));
+      parts.push_back(fmt::format("{}{}.{}.weight", names.prefix, *place, projection));
     }
     naming(parts[0], [&] {
       const Tensor packed = pack_expert(parts, is_float ? dtype_ : DType::kI8);
@@ -172,7 +173,7 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
   ops::LinearWeights weights;
   weights.parallel = parallel;
   weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), stack.finish());
-  const size_t one_expert = weights.weight.storage()->bytes() / static_cast<size_t>(names.count);
+  const size_t one_expert = weights.weight.storage()->bytes() / names.places.size();
   linear_bytes_ += one_expert * static_cast<size_t>(names.active);
   if (!is_float) weights.scale = expert_scales(names, label, projections);
   return weights;
@@ -181,7 +182,7 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
 Tensor WeightBuilder::expert_scales(const ExpertNames& names, const std::string& label,
                                     std::span<const std::string> projections) {
   std::vector<float> values;
-  for (int64_t expert = 0; expert < names.count; ++expert) {
+  for (const int32_t expert : names.places) {
     for (const std::string& projection : projections) {
       const std::string name = fmt::format("{}{}.{}.weight_scale", names.prefix, expert, projection);
       std::vector<float> part(static_cast<size_t>(shape_of(name).elements()));
@@ -189,9 +190,11 @@ Tensor WeightBuilder::expert_scales(const ExpertNames& names, const std::string&
       values.insert(values.end(), part.begin(), part.end());
     }
   }
-  const int64_t channels = static_cast<int64_t>(values.size()) / names.count;
+  const auto places = static_cast<int64_t>(names.places.size());
+  const int64_t channels = static_cast<int64_t>(values.size()) / places;
   linear_bytes_ += static_cast<size_t>(channels * names.active) * sizeof(float);
-  return constant(fmt::format("{}{}.weight_scale", names.prefix, label), std::move(values), {names.count, channels});
+  return owned(fmt::format("{}{}.weight_scale", names.prefix, label), TensorMeta(DType::kF32, {places, channels}),
+               std::as_bytes(std::span(values)));
 }
 
 ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {
@@ -305,6 +308,18 @@ Tensor WeightBuilder::counters(const std::string& label, const Shape& shape) {
   if (checkpoint_ == nullptr) return named(label, without_memory(meta));
   const Tensor tensor(meta, device_.allocate(meta.contiguous_bytes()));
   device_.fill(tensor.data(), 0, meta.contiguous_bytes());
+  return named(label, tensor);
+}
+
+Tensor WeightBuilder::indices(const std::string& label, const std::vector<int32_t>& values, const Shape& shape) {
+  return owned(label, TensorMeta(DType::kI32, shape), std::as_bytes(std::span(values)));
+}
+
+Tensor WeightBuilder::owned(const std::string& label, const TensorMeta& meta, std::span<const std::byte> values) {
+  REPRISE_CHECK(values.size() == meta.contiguous_bytes());
+  if (checkpoint_ == nullptr) return named(label, without_memory(meta));
+  const Tensor tensor(meta, device_.allocate(values.size()));
+  device_.copy(tensor.data(), values.data(), values.size(), device::CopyKind::kHostToDevice);
   return named(label, tensor);
 }
 

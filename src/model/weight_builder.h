@@ -13,6 +13,7 @@
 #include "load/check_tensors.h"
 #include "load/checkpoint.h"
 #include "load/model_config.h"
+#include "model/expert_placement.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/forward_context.h"
 #include "ops/linear.h"
@@ -48,13 +49,13 @@ class WeightBuilder {
                                           ops::LinearWeights::Parallel parallel);
   /// The experts of a layer, whose weights are called `prefix`0.gate_proj.weight and so on.
   struct ExpertNames {
-    std::string prefix;  ///< "model.layers.0.mlp.experts."
-    int64_t count = 0;
-    int64_t active = 0;  ///< experts of one token
+    std::string prefix;           ///< "model.layers.0.mlp.experts."
+    int64_t active = 0;           ///< experts of one token
+    ExpertPlacement places = {};  ///< the expert at each place; each occurs
   };
-  /// The weights of all experts as one stack [count, N, K], packed, under the name `prefix``label`.weight. Several
-  /// projections of one input become one weight: their rows follow each other. Experts may be quantised with a scale
-  /// for each token; other schemes are refused (kUnsupported).
+  /// The weights of all places as one stack [places, N, K], packed, under the name `prefix``label`.weight, in memory
+  /// of its own. Several projections of one input become one weight: their rows follow each other. Experts may be
+  /// quantised with a scale for each token.
   ops::LinearWeights experts(const ExpertNames& names, const std::string& label,
                              std::span<const std::string> projections, ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
@@ -64,6 +65,8 @@ class WeightBuilder {
 
   /// int64 counters that start at 0.
   Tensor counters(const std::string& label, const Shape& shape);
+  /// int32 numbers that may change later.
+  Tensor indices(const std::string& label, const std::vector<int32_t>& values, const Shape& shape);
 
   /// Labels of everything built so far, for graphs.
   std::vector<std::pair<std::string, Tensor>> take_names() { return std::move(names_); }
@@ -81,7 +84,7 @@ class WeightBuilder {
   Tensor pack_without_memory(const Tensor& plain) const;
   /// One expert's projections, packed together.
   Tensor pack_expert(std::span<const std::string> names, DType dtype);
-  /// The scales of the experts' quantised weights, [count, N].
+  /// The scales of the experts' quantised weights, [places, N].
   Tensor expert_scales(const ExpertNames& names, const std::string& label, std::span<const std::string> projections);
   /// The file's pages of a weight that is read no more.
   void release(const std::string& name);
@@ -94,6 +97,8 @@ class WeightBuilder {
   bool same_values(const std::string& a, const std::string& b) const;
   /// Lets layers of one input share the scale and the offset that quantise it, where they are equal.
   void share_input_scales(std::span<const std::string> prefixes, std::span<ops::LinearWeights> weights);
+  /// A copy of the values on the device, in memory that the device owns.
+  Tensor owned(const std::string& label, const TensorMeta& meta, std::span<const std::byte> values);
   Tensor named(const std::string& label, Tensor tensor);
   void rename(const std::string& label, const Tensor& tensor);
 

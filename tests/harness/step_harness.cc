@@ -12,6 +12,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   model::ModelOptions model_options;
   model_options.dtype = options_.dtype;
   model_options.count_expert_rows = options_.count_expert_rows;
+  model_options.expert_placement = options_.expert_placement;
   model_ = model::load_model(options_.model, registry_, *device_, model_options);
 
   const int32_t scratch = std::max(options_.max_running, 8);

@@ -30,6 +30,7 @@ class StepHarness {
     compile::PassOptions passes;
     DType dtype = DType::kF32;
     bool count_expert_rows = false;
+    std::optional<model::ExpertPlacementOptions> expert_placement;
     int threads = 1;
     bool poison = true;
     bool discrete = false;

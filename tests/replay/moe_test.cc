@@ -119,6 +119,110 @@ TEST_P(MoeSteps, B53CountsTheRowsOfRealTokensOnly) {
   }
 }
 
+/// Nothing but copies of the same weights: a token's sum is taken in the order of its choice.
+TEST_P(MoeSteps, GiveTheSameBitsWhereverTheirExpertsLie) {
+  const Outcome expected = run_all_batches(options(Mode::kEager), 1);
+  for (const Mode mode : {Mode::kEager, Mode::kFull, Mode::kPiecewise}) {
+    for (const bool dynamic : {false, true}) {
+      StepHarness::Options placed = options(mode, 2);
+      placed.expert_placement = model::ExpertPlacementOptions{.location = {}, .redundant = 3, .dynamic = dynamic};
+      EXPECT_EQ(run_all_batches(placed, 1), expected) << name_of(mode) << (dynamic ? ", drawn" : "");
+    }
+  }
+}
+
+/// Any places for the experts: each at one at least, in no order.
+model::ExpertPlacement random_placement(int64_t experts, size_t places, std::mt19937& random) {
+  model::ExpertPlacement placement = model::trivial_placement(experts, static_cast<int64_t>(places));
+  for (size_t i = static_cast<size_t>(experts); i < places; ++i) {
+    placement[i] = static_cast<int32_t>(random() % static_cast<uint32_t>(experts));
+  }
+  std::shuffle(placement.begin(), placement.end(), random);
+  return placement;
+}
+
+TEST_P(MoeSteps, AreReplayedUnchangedAfterExpertsHaveMoved) {
+  for (const Mode mode : {Mode::kEager, Mode::kFull, Mode::kPiecewise}) {
+    for (const bool discrete : {false, true}) {
+      StepHarness::Options movable = options(mode, 2);
+      movable.discrete = discrete;
+      movable.count_expert_rows = true;
+      movable.expert_placement = model::ExpertPlacementOptions{.location = {}, .redundant = 4, .dynamic = true};
+      StepHarness harness(movable);
+      StepHarness still(options(mode, 2));
+      model::ExpertPlaces& places = *harness.model().expert_places();
+      places.reserve();
+      prefill(harness, 5);
+      prefill(still, 5);
+      for (const int32_t batch : {5, 1}) EXPECT_EQ(decode_first(harness, batch, 7), decode_first(still, batch, 7));
+      const device::DeviceCounters before = harness.device().counters();
+      const int64_t method_calls = harness.runner().method_calls();
+      std::mt19937 random(5);
+      int64_t moved = 0;
+      for (int32_t step = 0; step < 6; ++step) {
+        for (size_t i = 0; i < places.layers(); ++i) {
+          const int64_t experts = static_cast<int64_t>(places.load()[i].rows.size());
+          moved += places.move(i, random_placement(experts, places.placement(i).size(), random));
+        }
+        const int32_t batch = step % 2 == 0 ? 5 : 1;
+        EXPECT_EQ(decode_first(harness, batch, 11 + step), decode_first(still, batch, 11 + step)) << "step " << step;
+      }
+      EXPECT_GT(moved, 0);
+      const device::DeviceCounters after = harness.device().counters();
+      EXPECT_EQ(after.captures, before.captures);
+      if (mode == Mode::kEager) continue;
+      EXPECT_EQ(harness.runner().method_calls(), method_calls) << "traced again";
+      EXPECT_EQ(after.allocations, before.allocations);
+      EXPECT_EQ(decodes(harness, StepReason::kReplayed), 8);
+      EXPECT_EQ(harness.runner().capture_report().recaptures + harness.runner().capture_report().variants, 0);
+    }
+  }
+}
+
+TEST_P(MoeSteps, CountTheRowsOfExpertsOverAllPlacements) {
+  StepHarness::Options counting = options(Mode::kFull);
+  counting.count_expert_rows = true;
+  StepHarness still(counting);
+  counting.expert_placement = model::ExpertPlacementOptions{.location = {}, .redundant = 4, .dynamic = true};
+  StepHarness harness(counting);
+  model::ExpertPlaces& places = *harness.model().expert_places();
+  std::mt19937 random(6);
+  for (int round = 0; round < 3; ++round) {
+    for (StepHarness* one : {&harness, &still}) {
+      for (int32_t i = 0; i < 5; ++i) one->feed(i, {30 + i, 31 * i, 7});
+      decode_first(*one, 5, 3);
+    }
+    const std::vector<model::ExpertLoad> loads = harness.model().expert_load();
+    const std::vector<model::ExpertLoad> expected = still.model().expert_load();
+    ASSERT_EQ(loads.size(), expected.size());
+    bool copies_shared = false;
+    for (size_t i = 0; i < loads.size(); ++i) {
+      EXPECT_EQ(loads[i].rows, expected[i].rows) << "layer " << loads[i].layer;
+      const auto experts = static_cast<int64_t>(loads[i].rows.size());
+      const int64_t copies_rows =
+          std::accumulate(loads[i].place_rows.begin() + experts, loads[i].place_rows.end(), int64_t{0});
+      copies_shared = copies_shared || (round == 0 && copies_rows > 0);
+      places.move(i, random_placement(experts, loads[i].placement.size(), random));
+    }
+    EXPECT_TRUE(round > 0 || copies_shared);
+  }
+}
+
+/// The operator that finds copies is in graphs only where there is a map to read.
+TEST_P(MoeSteps, KnowOfNoMapUnlessExpertsArePlaced) {
+  const auto has_map = [](StepHarness& harness) {
+    const graph::Graph& graph = harness.runner().decode_graph();
+    return std::any_of(graph.order().begin(), graph.order().end(),
+                       [&](graph::NodeId id) { return graph.node(id).op->name() == "moe_place"; });
+  };
+  StepHarness plain(options(Mode::kFull));
+  EXPECT_FALSE(has_map(plain));
+  StepHarness::Options placed = options(Mode::kFull);
+  placed.expert_placement = model::ExpertPlacementOptions{};
+  StepHarness mapped(placed);
+  EXPECT_TRUE(has_map(mapped));
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, MoeSteps,
                          ::testing::Values(Case{"moe", DType::kF32}, Case{"moe", DType::kBF16},
                                            Case{"moe-sparse-step", DType::kF32}, Case{"moe-sparse-step", DType::kBF16},
