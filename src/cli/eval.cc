@@ -59,7 +59,7 @@ class Gsm8kEvaluation {
     // Before the model is loaded: a path that cannot be written should not cost an evaluation.
     std::optional<OutputFile> output;
     if (!options_.output_file.empty()) output.emplace(options_.output_file);
-    Session session(options_.session);
+    Session& session = session_.emplace(options_.session);
     const text::Tokenizer tokenizer = text::load_tokenizer(session.directory());
     std::vector<std::vector<int32_t>> prompts;
     for (const GradeSchoolProblem& problem : problems_) {
@@ -184,6 +184,7 @@ class Gsm8kEvaluation {
   std::string examples_;
   std::vector<engine::RequestSize> sizes_;
   std::vector<engine::RequestOutput> answers_;
+  std::optional<Session> session_;  // before the engine, which must go first
   std::unique_ptr<engine::Engine> engine_;
   size_t done_ = 0;
   double seconds_ = 0;

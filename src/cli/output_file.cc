@@ -21,6 +21,10 @@ void OutputFile::write(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) fail("write");
 }
 
+void OutputFile::flush() {
+  if (std::fflush(file_) != 0) fail("write");
+}
+
 void OutputFile::close() {
   if (file_ == nullptr) return;
   if (std::fclose(std::exchange(file_, nullptr)) != 0) fail("write");

@@ -16,6 +16,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view text);
+  /// Hands what was written to the system.
+  void flush();
   /// Must be called at the end, because a destructor cannot report.
   void close();
 

@@ -77,7 +77,7 @@ void SessionOptions::add_engine(CommandLine& command) {
   command.option("--page-size", page_size, "tokens in a page of the KV cache");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
-  command.flag("--expert-load", expert_load, "count the tokens of each expert; the statement tells them");
+  experts.add(command);
   command.flag("--discrete", discrete, "debug: host code faults on device addresses");
   command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
 }
@@ -146,13 +146,11 @@ Session::Session(const SessionOptions& options, bool without_weights)
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);
   model_options.without_weights = without_weights;
-  model_options.count_expert_rows = options_.expert_load;
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };
-  if (options_.expert_load && load::ModelConfig::load(directory()).num_experts == 0) {
-    throw Error(ErrorCode::kInvalidArgument, "--expert-load: the model has no experts");
-  }
+  options_.experts.apply(options_.command_, load::ModelConfig::load(directory()), model_options);
+  if (!options_.experts.load_dump.empty()) load_file_ = std::make_unique<ExpertLoadFile>(options_.experts.load_dump);
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);
   load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -201,6 +199,13 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.debug_directory = !options_.debug_directory.empty() || debug_directory == nullptr
                                 ? options_.debug_directory
                                 : std::string(debug_directory);
+  options.experts.rebalance_every = options_.experts.rebalance_steps;
+  options.experts.ranks = options_.experts.ranks;
+  if (load_file_ != nullptr) {
+    options.experts.on_load = [file = load_file_.get()](const engine::ExpertLoadWindow& window) {
+      file->write(window);
+    };
+  }
   // A new bar for each series, so that one which takes less than a second stays silent.
   options.progress = [this](int done, int total, const std::string& text) {
     if (done == 0 || done == total) capture_bar_ = std::make_unique<ProgressBar>();

@@ -10,6 +10,7 @@
 
 #include "base/progress_bar.h"
 #include "cli/command_line.h"
+#include "cli/expert_options.h"
 #include "compile/compile_options.h"
 #include "device/device.h"
 #include "engine/engine.h"
@@ -36,7 +37,7 @@ struct SessionOptions {
   bool disable_graph_padding = false;
   bool discrete = false;
   bool poison = false;
-  bool expert_load = false;
+  ExpertOptions experts;
   std::string update_order = "auto";
   int32_t retrace_every = 0;
   std::vector<std::string> compile_options;
@@ -95,6 +96,7 @@ class Session {
   load::GenerationConfig generation_config_;
   std::vector<int32_t> end_token_ids_;
   std::unique_ptr<ProgressBar> capture_bar_;
+  std::unique_ptr<ExpertLoadFile> load_file_;
   double load_milliseconds_ = 0;
 };
 

@@ -21,6 +21,15 @@ constexpr std::array<StepReason, replay::kStepReasons> kReasons = {
 
 double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
+bool can_move(const engine::Engine& engine) {
+  const model::ExpertPlaces* places = engine.model().expert_places();
+  return places != nullptr && places->can_move();
+}
+
+double balancedness_of(const engine::Engine& engine, const model::ExpertLoad& load) {
+  return model::balancedness(load.place_rows, engine.expert_balancer().options().ranks);
+}
+
 }  // namespace
 
 std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
@@ -75,6 +84,14 @@ std::string statement_text(engine::Engine& engine) {
     text += fmt::format("experts   layer {}: {} rows, expert {} has {:.2f} times the mean ({})\n", load.layer, total,
                         busiest - load.rows.begin(), mean == 0 ? 0 : static_cast<double>(*busiest) / mean,
                         fmt::join(load.rows, " "));
+    if (!can_move(engine)) continue;
+    text += fmt::format("          places of {}: {} rows, balancedness {:.3f}\n", fmt::join(load.placement, " "),
+                        fmt::join(load.place_rows, " "), balancedness_of(engine, load));
+  }
+  if (engine.expert_balancer().options().rebalance_every > 0) {
+    const engine::ExpertBalancer::Report& report = engine.expert_balancer().report();
+    text += fmt::format("rebalance {} times, {} experts moved, {:.2f} ms\n", report.rebalances, report.moved_experts,
+                        report.milliseconds);
   }
   return text;
 }
@@ -109,7 +126,16 @@ std::string statement_json(engine::Engine& engine) {
   json["arena_bytes"] = captures.arena_bytes;
   json["kv_bytes"] = engine.kv_pool().bytes();
   for (const model::ExpertLoad& load : engine.model().expert_load()) {
-    json["expert_load"].push_back({{"layer", load.layer}, {"rows", load.rows}});
+    json["expert_load"].push_back({{"layer", load.layer},
+                                   {"rows", load.rows},
+                                   {"placement", load.placement},
+                                   {"place_rows", load.place_rows},
+                                   {"balancedness", balancedness_of(engine, load)}});
+  }
+  if (engine.expert_balancer().options().rebalance_every > 0) {
+    const engine::ExpertBalancer::Report& report = engine.expert_balancer().report();
+    json["expert_rebalances"] = {
+        {"count", report.rebalances}, {"moved_experts", report.moved_experts}, {"milliseconds", report.milliseconds}};
   }
   return json.dump();
 }

@@ -123,6 +123,7 @@ struct Engine::Parts {
   int32_t vocabulary;
   KvPool pool;
   replay::GraphRunner runner;
+  ExpertBalancer balancer;
   StepLoop loop;
   Statistics prompt_statistics = {};  // of prompt_logits(), whose steps are not the loop's
 
@@ -133,6 +134,7 @@ struct Engine::Parts {
         vocabulary(static_cast<int32_t>(model->info().vocabulary)),
         pool(device, model->kv_layout(), pool_options(options)),
         runner(registry, device, method(), vocabulary, graph_names(*model, pool), runner_options(options, pool)),
+        balancer(model->expert_places(), options.experts),
         loop(pool, step_function(), std::move(tokenizer), loop_options(options, vocabulary, runner)) {}
 
   replay::StepMethod method() {
@@ -142,7 +144,10 @@ struct Engine::Parts {
   }
 
   StepFunction step_function() {
-    return [this](const replay::StepBatch& batch) { return runner.run(batch); };
+    return [this](const replay::StepBatch& batch) {
+      balancer.before_step();
+      return runner.run(batch);
+    };
   }
 };
 
@@ -222,5 +227,6 @@ const EngineOptions& Engine::options() const { return parts_->options; }
 const model::Model& Engine::model() const { return *parts_->model; }
 KvPool& Engine::kv_pool() { return parts_->pool; }
 replay::GraphRunner& Engine::runner() { return parts_->runner; }
+const ExpertBalancer& Engine::expert_balancer() const { return parts_->balancer; }
 
 }  // namespace reprise::engine

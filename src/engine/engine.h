@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "engine/expert_balancer.h"
 #include "engine/kv_pool.h"
 #include "engine/prompt_logits.h"
 #include "engine/request.h"
@@ -48,6 +49,7 @@ struct EngineOptions {
   bool force_recapture = false;                                  ///< debug: every decode step captures again
   std::vector<std::string> splitting_ops = {"paged_attention"};  ///< of mode piecewise
   std::filesystem::path debug_directory;                         ///< see RunnerOptions::debug_directory
+  ExpertBalanceOptions experts;                                  ///< of models whose experts are counted
   /// See RunnerOptions::progress.
   std::function<void(int done, int total, const std::string& text)> progress;
 };
@@ -90,6 +92,8 @@ class Engine {
   KvPool& kv_pool();
   /// For counters, capture_report(), decode_graph() ...
   replay::GraphRunner& runner();
+  /// What was moved among the model's experts.
+  const ExpertBalancer& expert_balancer() const;
 
  private:
   struct Parts;

@@ -41,6 +41,57 @@ class Eval(unittest.TestCase):
         self.assertEqual(refused.returncode, 2)
         self.assertIn("no experts", refused.stderr)
 
+    def test_experts_move_between_replays_and_change_no_answer(self):
+        directory = program.temporary_directory(self)
+        arguments = ["eval", "gsm8k", "-m", program.MINI_MOE, "--data", DATA, "--num-questions", 4, "--json"]
+        plain = json.loads(program.run_well(*arguments, "--out", directory / "plain.jsonl").stdout)
+        done = program.run_well(*arguments, "--out", directory / "moved.jsonl", "--ep-num-redundant-experts", 4,
+                                "--ep-dispatch-algorithm", "dynamic", "--eplb-num-ranks", 2,
+                                "--eplb-rebalance-num-iterations", 25, "--expert-load-dump", directory / "load.jsonl")
+        self.assertEqual((directory / "moved.jsonl").read_text(), (directory / "plain.jsonl").read_text())
+        statement = json.loads(done.stdout)["statement"]
+        self.assertEqual([c["batch_size"] for c in statement["captures"]],
+                         [c["batch_size"] for c in plain["statement"]["captures"]])
+        steps = sum(sum(statement[kind].values()) for kind in ("decode_steps", "prefill_steps"))
+        rebalances = statement["expert_rebalances"]
+        self.assertEqual(rebalances["count"], (steps - 1) // 25)
+        self.assertGreater(rebalances["moved_experts"], 0)
+        lines = program.json_lines((directory / "load.jsonl").read_text())
+        self.assertEqual(len(lines), 4 * (rebalances["count"] + 1))
+        self.assertEqual(lines[0]["steps"], [0, 24])
+        self.assertEqual(lines[0]["physical_to_logical"], [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3])
+        self.assertEqual(lines[-1]["steps"][1], steps - 1)
+        for layer in range(4):
+            counts = [line["logical_count"] for line in lines if line["layer"] == layer]
+            self.assertEqual([sum(column) for column in zip(*counts)], statement["expert_load"][layer]["rows"])
+        for line in lines:
+            self.assertEqual(len(line["physical_count"]), 12)
+            ranks = [sum(line["physical_count"][:6]), sum(line["physical_count"][6:])]
+            self.assertAlmostEqual(line["balancedness"], sum(ranks) / 2 / max(ranks))
+        # What was written can be read: a placement, or the counts.
+        for text in ({"physical_to_logical_map": [line["physical_to_logical"] for line in lines[-4:]]},
+                     {"logical_count": [line["logical_count"] for line in lines[:4]]}):
+            (directory / "location.json").write_text(json.dumps(text))
+            program.run_well(*arguments, "--out", directory / "again.jsonl", "--init-expert-location",
+                             directory / "location.json")
+            self.assertEqual((directory / "again.jsonl").read_text(), (directory / "plain.jsonl").read_text())
+
+    def test_places_of_experts_that_cannot_be_are_refused(self):
+        for model, arguments, text in (
+                (program.MINI, ["--ep-num-redundant-experts", 1], "--ep-num-redundant-experts: the model has no exp"),
+                (program.MINI, ["--eplb-rebalance-num-iterations", 5], "the model has no experts"),
+                (program.MINI_MOE, ["--ep-dispatch-algorithm", "dynamic"], "--ep-dispatch-algorithm has no effect"),
+                (program.MINI_MOE, ["--ep-num-redundant-experts", -1], "must be at least 0"),
+                (program.MINI_MOE, ["--ep-num-redundant-experts", 100], "100 redundant experts, at most 56"),
+                (program.MINI_MOE, ["--ep-num-redundant-experts", 1, "--eplb-num-ranks", 2], "9 places of experts"),
+                (program.MINI_MOE, ["--eplb-rebalance-num-iterations", -5], "must be at least 0")):
+            done = program.run("generate", "-m", model, "-p", "x", *arguments)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(text, done.stderr)
+        done = program.run("generate", "-m", program.MINI_MOE, "-p", "x", "--init-expert-location", "/absent.json")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("/absent.json", done.stderr)
+
     def test_answers_are_the_same_alone_in_eager_mode_and_in_float32(self):
         directory = program.temporary_directory(self)
         answers = []
