@@ -55,6 +55,13 @@ void ExpertOptions::apply(const CommandLine* command, const load::ModelConfig& c
   placement.dynamic = dispatch == "dynamic";
 }
 
+void ExpertOptions::require_none_of_steps(const CommandLine* command) const {
+  for (const char* name : {"--expert-load-dump", "--eplb-rebalance-num-iterations"}) {
+    if (command == nullptr || !command->given(name)) continue;
+    throw Error(ErrorCode::kInvalidArgument, "{} has no effect: no step runs", name);
+  }
+}
+
 void ExpertLoadFile::write(const engine::ExpertLoadWindow& window) {
   if (failed_) return;
   const nlohmann::ordered_json line = {{"steps", {window.first_step, window.last_step}},

@@ -27,6 +27,8 @@ struct ExpertOptions {
   /// Throws kInvalidArgument, naming the option, for what the model or the other options rule out. `command`: where
   /// they were added; null: nowhere.
   void apply(const CommandLine* command, const load::ModelConfig& config, model::ModelOptions& options) const;
+  /// For commands that run no step: throws kInvalidArgument, naming the option, for those that are about steps.
+  void require_none_of_steps(const CommandLine* command) const;
 
  private:
   bool places() const { return redundant.value_or(0) > 0 || location != "trivial" || rebalance_steps > 0; }

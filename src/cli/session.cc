@@ -150,6 +150,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };
   options_.experts.apply(options_.command_, load::ModelConfig::load(directory()), model_options);
+  if (without_weights) options_.experts.require_none_of_steps(options_.command_);
   if (!options_.experts.load_dump.empty()) load_file_ = std::make_unique<ExpertLoadFile>(options_.experts.load_dump);
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);

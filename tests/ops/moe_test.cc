@@ -229,6 +229,29 @@ TEST_P(MoeOperators, B39B53Int8ExpertsNeitherReadNorCountPadding) {
   for (const float value : values_of(rows_of(padded, 5, 3))) EXPECT_EQ(value, 0.0f);
 }
 
+TEST_P(MoeOperators, B53RoutesByTheSoftmaxOverAllExpertsTiesToTheLowerIndex) {
+  // Two tie for the second place of three; the same logits again, so that a tie is a tie in every row.
+  const float logits[] = {0, 1, 2, 1, -1, 1};
+  std::vector<float> rows(logits, logits + 6);
+  rows.insert(rows.end(), logits, logits + 6);
+  const Tensor device_logits = float_tensor(DType::kF32, {2, 6}, rows);
+  double total = 0;
+  for (const float logit : logits) total += std::exp(static_cast<double>(logit));
+  for (const bool renormalize : {false, true}) {
+    const ExpertChoice choice = moe_gating_top_k(context_, device_logits, 3, renormalize);
+    stream_->synchronize();
+    const double sum = renormalize ? (std::exp(2.0) + 2 * std::exp(1.0)) / total : 1.0;
+    for (int64_t row = 0; row < 2; ++row) {
+      const int32_t* experts = choice.experts.data_as<int32_t>() + 3 * row;
+      EXPECT_EQ(std::vector<int32_t>(experts, experts + 3), (std::vector<int32_t>{2, 1, 3}));
+      const float* weights = choice.weights.data_as<float>() + 3 * row;
+      EXPECT_NEAR(weights[0], std::exp(2.0) / total / sum, 1e-6);
+      EXPECT_NEAR(weights[1], std::exp(1.0) / total / sum, 1e-6);
+      EXPECT_EQ(weights[1], weights[2]);
+    }
+  }
+}
+
 TEST_P(MoeOperators, DrawnCopiesShareTheRowsOfPromptsAndOfSteps) {
   for (const int32_t copies : {2, 3, 4}) {
     std::vector<int32_t> map = {copies};

@@ -119,6 +119,36 @@ TEST_P(MoeSteps, B53CountsTheRowsOfRealTokensOnly) {
   }
 }
 
+TEST_P(MoeSteps, B49LeftoversOfALargeBatchReachNoSmallerOne) {
+  StepHarness together(options(Mode::kFull, 2));
+  StepHarness alone(options(Mode::kEager));
+  prefill(together, 8);
+  prefill(alone, 8);
+  int32_t token = 3;
+  for (const int32_t batch : {1, 8, 1, 8, 2, 7}) {
+    const Rows rows = decode_first(together, batch, ++token);
+    EXPECT_EQ(together.runner().last_reason(), StepReason::kReplayed);
+    for (int32_t row = 0; row < batch; ++row) {
+      EXPECT_EQ(alone.decode({row}, {token})[0], rows[static_cast<size_t>(row)]) << "row " << row << " of " << batch;
+    }
+  }
+}
+
+TEST_P(MoeSteps, B54WithoutPaddingExactSizesAreReplayed) {
+  StepHarness::Options exact = options(Mode::kFull);
+  exact.padding = false;
+  exact.buckets = {1, 2, 5};
+  StepHarness harness(exact);
+  StepHarness eager(options(Mode::kEager));
+  prefill(harness, 5);
+  prefill(eager, 5);
+  for (const int32_t batch : {5, 4, 2, 3, 1, 5}) {
+    EXPECT_EQ(decode_first(harness, batch, 40 + batch), decode_first(eager, batch, 40 + batch)) << batch;
+  }
+  EXPECT_EQ(decodes(harness, StepReason::kReplayed), 4);
+  EXPECT_EQ(decodes(harness, StepReason::kNoExactBucket), 2);
+}
+
 /// Nothing but copies of the same weights: a token's sum is taken in the order of its choice.
 TEST_P(MoeSteps, GiveTheSameBitsWhereverTheirExpertsLie) {
   const Outcome expected = run_all_batches(options(Mode::kEager), 1);
