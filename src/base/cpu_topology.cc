@@ -102,4 +102,22 @@ CpuBudget cpu_budget(const CpuSources& sources) {
 
 CpuBudget cpu_budget() { return cpu_budget(system_cpu_sources()); }
 
+std::optional<size_t> last_level_cache_bytes(const std::filesystem::path& root) {
+  std::optional<size_t> largest;
+  for (int index = 0;; ++index) {
+    const auto directory = root / fmt::format("sys/devices/system/cpu/cpu0/cache/index{}", index);
+    std::ifstream type(directory / "type");
+    std::string word;
+    if (!(type >> word)) return largest;
+    // "32768K", "2M" or a number of bytes.
+    std::ifstream size(directory / "size");
+    std::string text;
+    if (word == "Instruction" || !(size >> text)) continue;
+    const int shift = text.back() == 'K' ? 10 : text.back() == 'M' ? 20 : 0;
+    if (shift > 0) text.pop_back();
+    const std::optional<int64_t> count = to_integer(text);
+    if (count && *count > 0) largest = std::max(largest.value_or(0), static_cast<size_t>(*count) << shift);
+  }
+}
+
 }  // namespace reprise

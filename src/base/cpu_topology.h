@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace reprise {
@@ -24,5 +26,8 @@ CpuSources system_cpu_sources();
 /// The smaller of affinity and CPU quota (control groups version 1 and 2, every level), rounded down, at least 1.
 CpuBudget cpu_budget(const CpuSources& sources);
 CpuBudget cpu_budget();
+
+/// Bytes of the largest cache that CPU 0 has or shares, as the system tells under `root`; nothing where it does not.
+std::optional<size_t> last_level_cache_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace reprise

@@ -160,6 +160,7 @@ void add_bench(CommandLine& program) {
   add_bench_decode(bench);
   add_bench_prefill(bench);
   add_bench_replay(bench);
+  add_bench_kernels(bench);
 }
 
 }  // namespace reprise::cli

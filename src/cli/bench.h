@@ -22,6 +22,7 @@ namespace reprise::cli {
 void add_bench_replay(CommandLine& bench);
 void add_bench_decode(CommandLine& bench);
 void add_bench_prefill(CommandLine& bench);
+void add_bench_kernels(CommandLine& bench);
 
 /// The options that every benchmark has.
 struct BenchOptions {

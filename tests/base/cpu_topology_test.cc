@@ -124,5 +124,17 @@ TEST(CpuTopology, B79AffinityOfTheProcessIsRead) {
   EXPECT_EQ(budget.cpus, 1);
 }
 
+TEST_F(FakeMachine, TheLastLevelCacheIsTheLargestThatHoldsData) {
+  EXPECT_FALSE(last_level_cache_bytes(sources_.root));
+  const std::string caches = "sys/devices/system/cpu/cpu0/cache/index";
+  const std::pair<const char*, const char*> levels[] = {
+      {"Data", "32K"}, {"Instruction", "64M"}, {"Unified", "1048576"}, {"Unified", "3M"}, {"Unified", "what"}};
+  for (int i = 0; i < 5; ++i) {
+    write(caches + std::to_string(i) + "/type", levels[i].first);
+    write(caches + std::to_string(i) + "/size", levels[i].second);
+  }
+  EXPECT_EQ(last_level_cache_bytes(sources_.root), size_t{3} << 20);
+}
+
 }  // namespace
 }  // namespace reprise

@@ -224,8 +224,38 @@ class Bench(unittest.TestCase):
         self.assertGreater(eager["operator_dispatches"], 1000 * 100)
         self.assertLess(full["us_per_step"], eager["us_per_step"])
 
+    def test_kernels_are_held_against_memory_and_multipliers(self):
+        kernels = ["linear", "int8_linear", "paged_attention", "swiglu"]
+        result = self.bench("kernels", "--kernels", ",".join(kernels), "--rows", "1,130", "--context", 32, "--rounds", 1,
+                            "--working-set", 1)
+        self.assertEqual({line["kernel"] for line in result["results"]}, set(kernels))
+        self.assertEqual({line["rows"] for line in result["results"]}, {1, 130})
+        self.assertEqual(set(result["multiply_adds_per_second"]), {"float32", "bfloat16", "int8"})
+        self.assertGreater(result["bytes_per_second"], 0)
+        for line in result["results"]:
+            self.assertGreater(line["seconds"], 0)
+            if line["kernel"] == "swiglu":
+                self.assertNotIn("share_of_limit", line)
+                continue
+            shares = [line[share] for share in ("share_of_bandwidth", "share_of_peak") if share in line]
+            self.assertEqual(line["share_of_limit"], max(shares))
+            self.assertIn(line["limit"], ("memory", "multiply"))
+            self.assertGreater(line["multiply_adds"], 0)
+        # Of a prompt only the last row goes through the output head.
+        self.assertEqual({line["rows"] for line in result["results"] if line["of"].startswith("lm_head")}, {1})
+
+    def test_kernels_of_experts_are_measured(self):
+        result = self.bench("kernels", "--kernels", "grouped_linear,int8_grouped_linear", "--rows", 3, "--rounds", 1,
+                            "--working-set", 1, model=program.MINI_MOE)
+        self.assertEqual([(line["kernel"], line["dtype"]) for line in result["results"]],
+                         [("grouped_linear", "bfloat16")] * 2 + [("int8_grouped_linear", "int8")] * 2)
+        done = program.run_well("bench", "kernels", "-m", program.MINI_MOE, "--kernels", "rms_norm,grouped_linear",
+                                "--rows", 3, "--rounds", 1, "--working-set", 1)
+        self.assertRegex(done.stdout, r"\ngrouped_linear gate_up 2 of 8, .* bfloat16 +3 .* (memory|multiply)\n")
+        self.assertRegex(done.stdout, r"\nrms_norm \d+ .* -\n")
+
     def test_wrong_options_are_named(self):
-        for arguments in (("decode", "--batch-size", "0"), ("decode", "--input-len", "1"),
+        for arguments in (("kernels", "--rows", "0"), ("kernels", "--kernels", "conv"), ("decode", "--batch-size", "0"), ("decode", "--input-len", "1"),
                           ("decode", "--input-len", "4000"), ("decode", "--modes", "fast"),
                           ("prefill", "--input-len", "1"), ("replay", "--rounds", "0"), ("replay", "--mode", "full")):
             done = program.run("bench", *arguments, "-m", program.MINI)

@@ -254,6 +254,14 @@ void add_measure_cases(std::vector<ConformanceCase>& cases) {
     for (int32_t& value : values) value = static_cast<int32_t>(random());
     cases.push_back({.op = "read_all", .name = fmt::format("{} words", words), .inputs = {int_tensor(values)}});
   }
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kI8}) {
+    for (const std::vector<int32_t>& factors : {std::vector<int32_t>{}, {0, 1, 127, 42, 3}}) {
+      cases.push_back({.op = "multiply_adds",
+                       .name = fmt::format("{} of {}", factors.size(), name_of(dtype)),
+                       .inputs = {int_tensor(factors)},
+                       .attributes = {dtype}});
+    }
+  }
 }
 
 std::vector<ConformanceCase> conformance_cases(const std::string& op) {
