@@ -59,7 +59,8 @@ REPRISE_INLINE void finish_int8_tile(const Int8LinearArguments& a, int64_t row, 
 
 /// kRows rows times kBlocks blocks of 16 outputs.
 template <int kRows, int kBlocks>
-__attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, int64_t row, int64_t block) {
+__attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, int64_t row, int64_t block,
+                                                  const Ahead& ahead) {
   const int64_t block_stride = int8_block_bytes(a.inputs);
   const int8_t* x = a.x + row * a.x_row_stride;
   const int8_t* weight = static_cast<const int8_t*>(a.weight) + block * block_stride;
@@ -73,8 +74,11 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
   }
   weight += kLinearBlock * static_cast<int64_t>(sizeof(int32_t));
   int64_t k = 0;
-  for (; k + 4 <= a.inputs; k += 4) {
-    add_group<kRows, kBlocks>(x + k, a.x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  while (k + 4 <= a.inputs) {
+    fetch<kBlocks>(ahead, k / 4);
+    for (const int64_t end = smaller(k + 4 * kFetchSteps, a.inputs / 4 * 4); k < end; k += 4) {
+      add_group<kRows, kBlocks>(x + k, a.x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+    }
   }
   if (k < a.inputs) {
     int8_t last[kRows][4] = {};
@@ -91,41 +95,39 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
 }
 
 template <int kRows>
-REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block) {
+REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block,
+                              Ahead ahead) {
   constexpr int kBlocks = int8_blocks_beside(kRows);
   int64_t block = first_block;
-  for (; block + kBlocks <= last_block; block += kBlocks) int8_register_tile<kRows, kBlocks>(a, row, block);
-  if constexpr (kBlocks > 2) {
-    if (block + 2 <= last_block) {
-      int8_register_tile<kRows, 2>(a, row, block);
-      block += 2;
-    }
+  for (; block + kBlocks <= last_block; block += kBlocks) {
+    int8_register_tile<kRows, kBlocks>(a, row, block, ahead);
+    ahead.at += kBlocks * ahead.block_stride;
   }
   if constexpr (kBlocks > 1) {
-    if (block < last_block) int8_register_tile<kRows, 1>(a, row, block);
+    for (; block < last_block; ++block) {
+      int8_register_tile<kRows, 1>(a, row, block, ahead);
+      ahead.at += ahead.block_stride;
+    }
   }
 }
 
 /// Rows [first_row, last_row) times blocks [first_block, last_block).
 REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_row, int64_t last_row,
                                    int64_t first_block, int64_t last_block) {
-  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
-    const int64_t panel_end = smaller(panel + kLinearPanel, last_block);
-    for (int64_t row = first_row; row < last_row;) {
-      const int64_t left = smaller(last_row - row, kInt8MaxRows);
-      if constexpr (kInt8MaxRows >= 6) {
-        if (left == 6) int8_rows<6>(a, row, panel, panel_end);
-        if (left == 5) int8_rows<5>(a, row, panel, panel_end);
-        if (left == 4) int8_rows<4>(a, row, panel, panel_end);
-      }
-      if constexpr (kInt8MaxRows >= 3) {
-        if (left == 3) int8_rows<3>(a, row, panel, panel_end);
-        if (left == 2) int8_rows<2>(a, row, panel, panel_end);
-      }
-      if (left == 1) int8_rows<1>(a, row, panel, panel_end);
-      row += left;
-    }
-  }
+  for_each_panel<kInt8MaxRows>(static_cast<const char*>(a.weight), int8_block_bytes(a.inputs), last_row - first_row,
+                               first_block, last_block,
+                               [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
+                                 const int64_t row = first_row + first;
+                                 if constexpr (kInt8MaxRows >= 6) {
+                                   if (rows == 6) int8_rows<6>(a, row, begin, end, ahead);
+                                   if (rows == 4) int8_rows<4>(a, row, begin, end, ahead);
+                                   if (rows == 2) int8_rows<2>(a, row, begin, end, ahead);
+                                 }
+                                 if constexpr (kInt8MaxRows == 3) {
+                                   if (rows == 3) int8_rows<3>(a, row, begin, end, ahead);
+                                 }
+                                 if (rows == 1) int8_rows<1>(a, row, begin, end, ahead);
+                               });
 }
 
 inline void int8_linear(const void* arguments, int64_t first, int64_t last) {

@@ -25,17 +25,20 @@ REPRISE_INLINE void broadcast_pair(const Bf16* x, V& first, V& second) {
 /// acc += x * W over all k, weights "n16".
 template <int kRows, int kBlocks, typename X>
 REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const float* weight, int64_t inputs,
-                               Accumulators<kRows, kBlocks>& acc) {
+                               const Ahead& ahead, Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = inputs * kLinearBlock;
-  for (int64_t k = 0; k < inputs; ++k) {
-    V w[kBlocks];
+  for (int64_t k = 0; k < inputs;) {
+    fetch<kBlocks>(ahead, k);
+    for (const int64_t end = smaller(k + kFetchSteps, inputs); k < end; ++k) {
+      V w[kBlocks];
 #pragma GCC unroll 4
-    for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
+      for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
 #pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) {
-      const V value = set(to_float(x[r * x_row_stride + k]));
+      for (int r = 0; r < kRows; ++r) {
+        const V value = set(to_float(x[r * x_row_stride + k]));
 #pragma GCC unroll 4
-      for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(value, w[b], acc.at[r][b]);
+        for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(value, w[b], acc.at[r][b]);
+      }
     }
   }
 }
@@ -62,12 +65,15 @@ REPRISE_INLINE void accumulate_pair(const X* x, int64_t x_row_stride, const Bf16
 
 /// acc += x * W over all k, weights "n16k2".
 template <int kRows, int kBlocks, typename X>
-REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs,
+REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs, const Ahead& ahead,
                                Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
   int64_t k = 0;
-  for (; k + 2 <= inputs; k += 2) {
-    accumulate_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  while (k + 2 <= inputs) {
+    fetch<kBlocks>(ahead, k / 2);
+    for (const int64_t end = smaller(k + 2 * kFetchSteps, inputs / 2 * 2); k < end; k += 2) {
+      accumulate_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+    }
   }
   if (k < inputs) {
     X last[kRows][2] = {};
@@ -100,12 +106,14 @@ REPRISE_INLINE void dot_pair(const Bf16* x, int64_t x_row_stride, const Bf16* we
 
 template <int kRows, int kBlocks>
 REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs,
-                               Accumulators<kRows, kBlocks>& acc) {
+                               const Ahead& ahead, Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
   int64_t k = 0;
-#pragma GCC unroll 2
-  for (; k + 2 <= inputs; k += 2) {
-    dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+  while (k + 2 <= inputs) {
+    fetch<kBlocks>(ahead, k / 2);
+    for (const int64_t end = smaller(k + 2 * kFetchSteps, inputs / 2 * 2); k < end; k += 2) {
+      dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+    }
   }
   if (k < inputs) {
     Bf16 last[kRows][2] = {};
@@ -146,12 +154,13 @@ REPRISE_INLINE void clear(Accumulators<kRows, kBlocks>& acc) {
 
 /// kRows rows times kBlocks blocks of 16 outputs.
 template <int kRows, int kBlocks, typename X, typename W>
-__attribute__((noinline)) void linear_register_tile(const LinearArguments& a, int64_t row, int64_t block) {
+__attribute__((noinline)) void linear_register_tile(const LinearArguments& a, int64_t row, int64_t block,
+                                                    const Ahead& ahead) {
   const X* x = static_cast<const X*>(a.x) + row * a.x_row_stride;
   const W* weight = static_cast<const W*>(a.weight) + block * packed_block_elements(kElementOf<W>, a.inputs);
   Accumulators<kRows, kBlocks> acc;
   clear(acc);
-  accumulate<kRows, kBlocks>(x, a.x_row_stride, weight, a.inputs, acc);
+  accumulate<kRows, kBlocks>(x, a.x_row_stride, weight, a.inputs, ahead, acc);
   finish_register_tile(a, row, block, acc);
 }
 
@@ -163,18 +172,19 @@ constexpr int blocks_beside(int rows) {
 }
 
 template <int kRows, typename X, typename W>
-REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block) {
+REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t first_block, int64_t last_block,
+                                Ahead ahead) {
   constexpr int kBlocks = blocks_beside(kRows);
   int64_t block = first_block;
-  for (; block + kBlocks <= last_block; block += kBlocks) linear_register_tile<kRows, kBlocks, X, W>(a, row, block);
-  if constexpr (kBlocks > 2) {
-    if (block + 2 <= last_block) {
-      linear_register_tile<kRows, 2, X, W>(a, row, block);
-      block += 2;
-    }
+  for (; block + kBlocks <= last_block; block += kBlocks) {
+    linear_register_tile<kRows, kBlocks, X, W>(a, row, block, ahead);
+    ahead.at += kBlocks * ahead.block_stride;
   }
   if constexpr (kBlocks > 1) {
-    if (block < last_block) linear_register_tile<kRows, 1, X, W>(a, row, block);
+    for (; block < last_block; ++block) {
+      linear_register_tile<kRows, 1, X, W>(a, row, block, ahead);
+      ahead.at += ahead.block_stride;
+    }
   }
 }
 
@@ -182,21 +192,18 @@ REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t f
 template <typename X, typename W>
 void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_row, int64_t first_block,
                       int64_t last_block) {
-  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
-    const int64_t panel_end = smaller(panel + kLinearPanel, last_block);
-    for (int64_t row = first_row; row < last_row;) {
-      const int64_t left = smaller(last_row - row, kMaxTileRows);
-      if constexpr (kMaxTileRows >= 6) {
-        if (left == 6) linear_rows<6, X, W>(a, row, panel, panel_end);
-        if (left == 5) linear_rows<5, X, W>(a, row, panel, panel_end);
-        if (left == 4) linear_rows<4, X, W>(a, row, panel, panel_end);
-        if (left == 3) linear_rows<3, X, W>(a, row, panel, panel_end);
-      }
-      if (left == 2) linear_rows<2, X, W>(a, row, panel, panel_end);
-      if (left == 1) linear_rows<1, X, W>(a, row, panel, panel_end);
-      row += left;
-    }
-  }
+  const int64_t stride = packed_block_elements(kElementOf<W>, a.inputs) * static_cast<int64_t>(sizeof(W));
+  for_each_panel<kMaxTileRows>(static_cast<const char*>(a.weight), stride, last_row - first_row, first_block,
+                               last_block,
+                               [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
+                                 const int64_t row = first_row + first;
+                                 if constexpr (kMaxTileRows >= 6) {
+                                   if (rows == 6) linear_rows<6, X, W>(a, row, begin, end, ahead);
+                                   if (rows == 4) linear_rows<4, X, W>(a, row, begin, end, ahead);
+                                 }
+                                 if (rows == 2) linear_rows<2, X, W>(a, row, begin, end, ahead);
+                                 if (rows == 1) linear_rows<1, X, W>(a, row, begin, end, ahead);
+                               });
 }
 
 /// Tiles as for_each_rectangle deals them.
@@ -267,7 +274,7 @@ REPRISE_INLINE void linear_plain_tile(const LinearArguments& a, int64_t row, int
   for (int64_t k = 0; k < a.inputs; k += kPiece) {
     const int64_t count = smaller(kPiece, a.inputs - k);
     pack_block(weight + k, a.weight_row_stride, lanes, count, packed);
-    accumulate<kRows, 1>(x + k, a.x_row_stride, packed, count, acc);
+    accumulate<kRows, 1>(x + k, a.x_row_stride, packed, count, Ahead(), acc);
   }
   finish_register_tile(a, row, block, acc);
 }

@@ -7,10 +7,87 @@ namespace reprise::kernels::cpu {
 inline constexpr int64_t kLinearRowBlock = 96;
 /// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
 inline constexpr int64_t kLinearPanel = 4;
+/// Bytes of a panel up to which the next one is fetched while several register tiles pass: both, and x, are in the
+/// second-level cache then.
+inline constexpr int64_t kMostBytesAhead = 224 << 10;
+/// Rows above which nothing is fetched: multiplying takes far longer than the memory.
+inline constexpr int64_t kMostRowsAhead = 48;
+
+/// Register tiles take 6, 4, 2 and 1 rows, or 3 and 1, or 2 and 1: the most of them that `left` has.
+constexpr int64_t rows_of_tile(int64_t most, int64_t left) {
+  if (most >= 6 && left >= 4) return left >= 6 ? 6 : 4;
+  if (most == 3) return left >= 3 ? 3 : 1;
+  return left >= 2 && most >= 2 ? 2 : 1;
+}
+constexpr int64_t count_tiles(int64_t most, int64_t rows) {
+  int64_t tiles = rows / most;
+  for (int64_t left = rows % most; left > 0; left -= rows_of_tile(most, left)) ++tiles;
+  return tiles;
+}
 }  // namespace reprise::kernels::cpu
 #endif
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
+
+/// What the threads' next blocks of weights are fetched by, while register tiles work on blocks that are in a cache.
+struct Ahead {
+  const char* at = nullptr;  ///< the first line to fetch of the first block
+  int64_t block_stride = 0;  ///< bytes from block to block
+  int64_t lines = 0;         ///< of each block, at each kFetchSteps-th step
+  int64_t from_step = 0;     ///< before that nothing is fetched
+};
+/// Bytes of a block of weights that a tile takes in one step, in every packing: a line of the cache.
+constexpr int64_t kStepBytes = 64;
+constexpr int64_t kFetchSteps = 8;
+/// Steps that are fetched of a panel before its turn comes, where the hardware fetches the rest: fewer are not enough
+/// for it to notice, more cost bandwidth.
+constexpr int64_t kStartSteps = 16;
+
+/// What the only tile of a panel fetches: where the next panel begins. The hardware fetches what goes on, but notices
+/// late that something has begun.
+REPRISE_INLINE Ahead start_of_next(const char* next, int64_t block_stride) {
+  const int64_t from = larger(block_stride / kStepBytes / kFetchSteps * kFetchSteps - kStartSteps, 0);
+  return {next - from * kStepBytes, block_stride, kFetchSteps, from};
+}
+
+/// Tile number `tile` of several that pass over a panel fetches its part of the next panel.
+REPRISE_INLINE Ahead part_of_next(const char* next, int64_t block_stride, int64_t tile, int64_t tiles) {
+  const int64_t first = tile * kFetchSteps / tiles;
+  return {next + first * kStepBytes, block_stride, (tile + 1) * kFetchSteps / tiles - first, 0};
+}
+
+/// To be called before each kFetchSteps steps.
+template <int kBlocks>
+REPRISE_INLINE void fetch(const Ahead& ahead, int64_t first_step) {
+  if (first_step < ahead.from_step) return;
+  for (int64_t line = 0; line < ahead.lines; ++line) {
+    const char* at = ahead.at + (first_step + line) * kStepBytes;
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) __builtin_prefetch(at + b * ahead.block_stride, 0, 2);
+  }
+}
+
+/// All rows over one panel of blocks [first_block, last_block) after the other: calls rows_over(first block of the
+/// panel, its end, first row of a register tile, its rows, what it fetches). Blocks are `block_stride` bytes apart.
+template <int64_t kMostRows, typename RowsOver>
+REPRISE_INLINE void for_each_panel(const char* weight, int64_t block_stride, int64_t rows, int64_t first_block,
+                                   int64_t last_block, RowsOver rows_over) {
+  const int64_t tiles = count_tiles(kMostRows, rows);
+  const bool whole = tiles > 1 && kLinearPanel * block_stride <= kMostBytesAhead;
+  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
+    const int64_t end = smaller(panel + kLinearPanel, last_block);
+    const char* next = rows <= kMostRowsAhead && end < last_block ? weight + end * block_stride : nullptr;
+    int64_t tile = 0;
+    for (int64_t row = 0; row < rows; ++tile) {
+      const int64_t count = rows_of_tile(kMostRows, rows - row);
+      Ahead ahead;
+      if (next != nullptr && whole) ahead = part_of_next(next, block_stride, tile, tiles);
+      if (next != nullptr && !whole && row + count == rows) ahead = start_of_next(next, block_stride);
+      rows_over(panel, end, row, count, ahead);
+      row += count;
+    }
+  }
+}
 
 /// Tile t: block t / row_blocks of the outputs, block t % row_blocks of the rows. Calls rectangle(first_row, last_row,
 /// first_block, last_block) for a range of tiles, cut into at most three rectangles, so that whole ones pass all rows
