@@ -41,7 +41,7 @@ REPRISE_INLINE Weights load_weights(const int8_t* from) { return {_mm512_loadu_s
 REPRISE_INLINE Group broadcast_group(const int8_t* x) {
   int32_t four;
   memcpy(&four, x, sizeof(four));
-  return {_mm512_set1_epi32(four ^ static_cast<int32_t>(0x80808080u))};
+  return {_mm512_xor_si512(_mm512_set1_epi32(four), _mm512_set1_epi32(static_cast<int32_t>(0x80808080u)))};
 }
 REPRISE_INLINE void add_products(Sums& sums, Group x, Weights w) {
   sums.all = _mm512_dpbusd_epi32(sums.all, x.all, w.all);

@@ -8,7 +8,7 @@ namespace reprise::kernels::cpu::REPRISE_ISA {
 
 /// Sums that fit into the registers beside weights and a group: 32 registers with AVX-512, 16 without.
 constexpr int kInt8Budget = (REPRISE_VECTOR_BITS == 512 ? 24 : 12) / kSumRegisters;
-constexpr int kInt8MaxRows = kInt8Budget >= 6 ? 6 : kInt8Budget >= 3 ? 3 : 1;
+constexpr int kInt8MaxRows = kInt8Budget >= 16 ? 8 : kInt8Budget >= 6 ? 6 : kInt8Budget >= 3 ? 3 : 1;
 
 /// The most blocks (1, 2 or 4) that fit beside kRows rows.
 constexpr int int8_blocks_beside(int rows) { return 4 * rows <= kInt8Budget ? 4 : 2 * rows <= kInt8Budget ? 2 : 1; }
@@ -25,7 +25,7 @@ REPRISE_INLINE void add_group(const int8_t* x, int64_t x_row_stride, const int8_
   Weights w[kBlocks];
 #pragma GCC unroll 4
   for (int b = 0; b < kBlocks; ++b) w[b] = load_weights(weight + b * block_stride);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const Group group = broadcast_group(x + r * x_row_stride);
 #pragma GCC unroll 4
@@ -69,7 +69,7 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
 #pragma GCC unroll 4
   for (int b = 0; b < kBlocks; ++b) {
     const Sums start = no_sums(weight + b * block_stride);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) acc.at[r][b] = start;
   }
   weight += kLinearBlock * static_cast<int64_t>(sizeof(int32_t));
@@ -86,7 +86,7 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
     add_group<kRows, kBlocks>(last[0], 4, weight + k * kLinearBlock, block_stride, acc);
   }
   alignas(64) int32_t sums[kRows][kBlocks][kLinearBlock];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int b = 0; b < kBlocks; ++b) store_sixteen(sums[r][b], finish_sums(acc.at[r][b]));
@@ -114,20 +114,23 @@ REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t
 /// Rows [first_row, last_row) times blocks [first_block, last_block).
 REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_row, int64_t last_row,
                                    int64_t first_block, int64_t last_block) {
+  const auto rows_over = [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
+    const int64_t row = first_row + first;
+    if constexpr (kInt8MaxRows >= 8) {
+      if (rows == 8) int8_rows<8>(a, row, begin, end, ahead);
+    }
+    if constexpr (kInt8MaxRows >= 6) {
+      if (rows == 6) int8_rows<6>(a, row, begin, end, ahead);
+      if (rows == 4) int8_rows<4>(a, row, begin, end, ahead);
+      if (rows == 2) int8_rows<2>(a, row, begin, end, ahead);
+    }
+    if constexpr (kInt8MaxRows == 3) {
+      if (rows == 3) int8_rows<3>(a, row, begin, end, ahead);
+    }
+    if (rows == 1) int8_rows<1>(a, row, begin, end, ahead);
+  };
   for_each_panel<kInt8MaxRows>(static_cast<const char*>(a.weight), int8_block_bytes(a.inputs), last_row - first_row,
-                               first_block, last_block,
-                               [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
-                                 const int64_t row = first_row + first;
-                                 if constexpr (kInt8MaxRows >= 6) {
-                                   if (rows == 6) int8_rows<6>(a, row, begin, end, ahead);
-                                   if (rows == 4) int8_rows<4>(a, row, begin, end, ahead);
-                                   if (rows == 2) int8_rows<2>(a, row, begin, end, ahead);
-                                 }
-                                 if constexpr (kInt8MaxRows == 3) {
-                                   if (rows == 3) int8_rows<3>(a, row, begin, end, ahead);
-                                 }
-                                 if (rows == 1) int8_rows<1>(a, row, begin, end, ahead);
-                               });
+                               first_block, last_block, rows_over);
 }
 
 inline void int8_linear(const void* arguments, int64_t first, int64_t last) {

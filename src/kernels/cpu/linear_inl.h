@@ -33,7 +33,7 @@ REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const float* we
       V w[kBlocks];
 #pragma GCC unroll 4
       for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const V value = set(to_float(x[r * x_row_stride + k]));
 #pragma GCC unroll 4
@@ -49,16 +49,16 @@ REPRISE_INLINE void accumulate_pair(const X* x, int64_t x_row_stride, const Bf16
                                     Accumulators<kRows, kBlocks>& acc) {
   V x_first[kRows];
   V x_second[kRows];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) broadcast_pair(x + r * x_row_stride, x_first[r], x_second[r]);
 #pragma GCC unroll 4
   for (int b = 0; b < kBlocks; ++b) {
     V w_first;
     V w_second;
     load_pairs(weight + b * block_stride, w_first, w_second);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_first[r], w_first, acc.at[r][b]);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_second[r], w_second, acc.at[r][b]);
   }
 }
@@ -92,7 +92,7 @@ REPRISE_INLINE void dot_pair(const Bf16* x, int64_t x_row_stride, const Bf16* we
     const __m512i bits = _mm512_loadu_si512(weight + b * block_stride);
     memcpy(&w[b], &bits, sizeof(bits));
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     int32_t pair;
     memcpy(&pair, x + r * x_row_stride, sizeof(pair));
@@ -188,22 +188,28 @@ REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t f
   }
 }
 
+/// Rows that a register tile takes at most.
+constexpr int64_t kLinearTileRows = kRegisterBudget >= 16 ? 8 : kMaxTileRows;
+
 /// Rows [first_row, last_row) times blocks [first_block, last_block).
 template <typename X, typename W>
 void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_row, int64_t first_block,
                       int64_t last_block) {
   const int64_t stride = packed_block_elements(kElementOf<W>, a.inputs) * static_cast<int64_t>(sizeof(W));
-  for_each_panel<kMaxTileRows>(static_cast<const char*>(a.weight), stride, last_row - first_row, first_block,
-                               last_block,
-                               [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
-                                 const int64_t row = first_row + first;
-                                 if constexpr (kMaxTileRows >= 6) {
-                                   if (rows == 6) linear_rows<6, X, W>(a, row, begin, end, ahead);
-                                   if (rows == 4) linear_rows<4, X, W>(a, row, begin, end, ahead);
-                                 }
-                                 if (rows == 2) linear_rows<2, X, W>(a, row, begin, end, ahead);
-                                 if (rows == 1) linear_rows<1, X, W>(a, row, begin, end, ahead);
-                               });
+  const auto rows_over = [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
+    const int64_t row = first_row + first;
+    if constexpr (kLinearTileRows >= 8) {
+      if (rows == 8) linear_rows<8, X, W>(a, row, begin, end, ahead);
+    }
+    if constexpr (kLinearTileRows >= 6) {
+      if (rows == 6) linear_rows<6, X, W>(a, row, begin, end, ahead);
+      if (rows == 4) linear_rows<4, X, W>(a, row, begin, end, ahead);
+    }
+    if (rows == 2) linear_rows<2, X, W>(a, row, begin, end, ahead);
+    if (rows == 1) linear_rows<1, X, W>(a, row, begin, end, ahead);
+  };
+  for_each_panel<kLinearTileRows>(static_cast<const char*>(a.weight), stride, last_row - first_row, first_block,
+                                  last_block, rows_over);
 }
 
 /// Tiles as for_each_rectangle deals them.

@@ -7,21 +7,25 @@ namespace reprise::kernels::cpu {
 inline constexpr int64_t kLinearRowBlock = 96;
 /// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
 inline constexpr int64_t kLinearPanel = 4;
-/// Bytes of a panel up to which the next one is fetched while several register tiles pass: both, and x, are in the
-/// second-level cache then.
+/// Bytes of a panel up to which the next one is fetched as a whole: while several register tiles pass (both, and x, are
+/// in the second-level cache then), or a single one of several rows, whose multiplying takes as long as the memory.
 inline constexpr int64_t kMostBytesAhead = 224 << 10;
+inline constexpr int64_t kMostBytesAheadOfOne = 96 << 10;
 /// Rows above which nothing is fetched: multiplying takes far longer than the memory.
-inline constexpr int64_t kMostRowsAhead = 48;
+inline constexpr int64_t kMostRowsAhead = kLinearRowBlock;
 
-/// Register tiles take 6, 4, 2 and 1 rows, or 3 and 1, or 2 and 1: the most of them that `left` has.
+/// Register tiles take 8, 6, 4, 2 and 1 rows, or 6, 4, 2 and 1, or 3 and 1, or 2 and 1: how many the next of `left`
+/// rows has. Tiles of 6 multiply fastest; 8 are for what they would leave over, so that few rows are one pass over the
+/// weights.
 constexpr int64_t rows_of_tile(int64_t most, int64_t left) {
+  if (most >= 8 && left >= 8 && (left % 6 == 2 || left % 6 == 4) && left != 10) return 8;
   if (most >= 6 && left >= 4) return left >= 6 ? 6 : 4;
   if (most == 3) return left >= 3 ? 3 : 1;
   return left >= 2 && most >= 2 ? 2 : 1;
 }
 constexpr int64_t count_tiles(int64_t most, int64_t rows) {
-  int64_t tiles = rows / most;
-  for (int64_t left = rows % most; left > 0; left -= rows_of_tile(most, left)) ++tiles;
+  int64_t tiles = 0;
+  for (int64_t left = rows; left > 0; left -= rows_of_tile(most, left)) ++tiles;
   return tiles;
 }
 }  // namespace reprise::kernels::cpu
@@ -73,7 +77,8 @@ template <int64_t kMostRows, typename RowsOver>
 REPRISE_INLINE void for_each_panel(const char* weight, int64_t block_stride, int64_t rows, int64_t first_block,
                                    int64_t last_block, RowsOver rows_over) {
   const int64_t tiles = count_tiles(kMostRows, rows);
-  const bool whole = tiles > 1 && kLinearPanel * block_stride <= kMostBytesAhead;
+  const int64_t most_bytes = tiles > 1 ? kMostBytesAhead : rows > 6 ? kMostBytesAheadOfOne : 0;
+  const bool whole = kLinearPanel * block_stride <= most_bytes;
   for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
     const int64_t end = smaller(panel + kLinearPanel, last_block);
     const char* next = rows <= kMostRowsAhead && end < last_block ? weight + end * block_stride : nullptr;

@@ -127,7 +127,7 @@ TEST_P(Int8LinearTest, EqualsTheFormulaForAllSizes) {
   for (const int64_t inputs : kSizes) {
     for (const int64_t outputs : kSizes) {
       if (inputs * outputs > 200'000) continue;
-      for (const int64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 13}) {
+      for (const int64_t rows : {0, 1, 2, 3, 4, 5, 6, 7, 8, 13}) {
         ++variant;
         const Problem p{rows, inputs, outputs, variant % 2 == 0 ? Element::kF32 : Element::kBf16, variant % 3 == 0};
         expect_exact(kernels(), p, random_bytes(rows * inputs, 1), random_bytes(outputs * inputs, 2));

@@ -85,7 +85,7 @@ void multiply_random(InstructionSet set, const Problem& p) {
 }
 
 TEST_P(LinearTest, MatchesDoubleArithmeticForOddSizes) {
-  for (int64_t rows : {1, 2, 3, 5, 7, 15, 16, 17}) {
+  for (int64_t rows : {1, 2, 3, 5, 7, 8, 15, 16, 17}) {
     for (int64_t inputs : {1, 2, 17, 64}) {
       for (int64_t outputs : {1, 15, 16, 33, 65}) multiply_random(GetParam(), {rows, inputs, outputs});
     }
