@@ -48,7 +48,7 @@ class ExpertBalancing : public ::testing::TestWithParam<replay::Mode> {
       request.sampling.temperature = 1.0;
       request.sampling.seed = 9 + i;
       request.sampling.ignore_eos = true;
-      request.sampling.max_new_tokens = 60;
+      request.sampling.max_new_tokens = 40;
       request.on_token = [&outputs, i](const TokenEvent& event) {
         if (event.output != nullptr) outputs[static_cast<size_t>(i)] = event.output->token_ids;
       };
@@ -78,7 +78,7 @@ TEST_P(ExpertBalancing, MovesExpertsBetweenStepsWithoutACaptureOrAnotherToken) {
   const device::DeviceCounters after = device_->counters();
   const Statistics statistics = engine->statistics();
   const int64_t steps = statistics.decode_steps + statistics.prefill_steps;
-  const ExpertBalancer::Report& report = engine->expert_balancer().report();
+  const ExpertBalancer::Report report = engine->expert_balancer().report();
   EXPECT_EQ(report.rebalances, (steps - 1) / 10);
   EXPECT_GT(report.moved_experts, 0);
   EXPECT_EQ(after.captures, before.captures);
