@@ -159,6 +159,7 @@ void add_bench(CommandLine& program) {
   CommandLine& bench = program.command("bench", "Measure speed, several modes side by side");
   add_bench_decode(bench);
   add_bench_prefill(bench);
+  add_bench_batch(bench);
   add_bench_replay(bench);
   add_bench_kernels(bench);
 }
