@@ -1,0 +1,93 @@
+"""bench/peers/compare: taking turns with peers, here with programs that answer as llama.cpp's do."""
+import subprocess
+import sys
+import unittest
+import xml.etree.ElementTree
+
+import program
+
+COMPARE = program.ROOT / "bench/peers/compare"
+
+LLAMA_BENCH = """#!/bin/sh
+# A round is slow, the next one fast: the median of three counts.
+echo x >>"$0.calls"
+count=$(wc -l <"$0.calls")
+echo '[{"build_commit": "abc123", "avg_ts": '$((count * 1000))'.0}]'
+"""
+
+LLAMA_BATCHED_BENCH = """#!/bin/sh
+echo 'main: n_kv_max = 1280'
+echo '|    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |'
+echo '|-------|--------|------|--------|----------|----------|----------|----------|----------|----------|'
+echo '|   128 |     32 |    8 |   1280 |    1.000 |  1024.00 |    2.000 |   128.50 |    3.000 |   426.67 |'
+"""
+
+
+class Peers(unittest.TestCase):
+    def setUp(self):
+        self.directory = program.temporary_directory(self)
+        self.out = self.directory / "out"
+
+    def install(self, name, text):
+        path = self.directory / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def compare(self, *arguments):
+        return subprocess.run([sys.executable, COMPARE, "-m", program.MINI, "--out", self.out, "--reprise", program.PROGRAM,
+                               "--threads", "1", *map(str, arguments)],
+                              capture_output=True, text=True, timeout=120, check=False)
+
+    def test_programs_take_turns_and_medians_are_compared(self):
+        self.install("llama-bench", LLAMA_BENCH)
+        self.install("llama-batched-bench", LLAMA_BATCHED_BENCH)
+        done = self.compare("--gguf", "weights.gguf", "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 3,
+                            "--batch-size", "1,8", "--input-len", 16)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]]
+                for line in done.stdout.splitlines() if line.startswith("| ")}
+        self.assertEqual(rows["tokens per second"][1:], ["llama.cpp abc123", "share of the limit", "to the better peer"])
+        # Calls 1, 3 and 5 of llama-bench are decode steps, 2, 4 and 6 prompts.
+        self.assertEqual([rows[work][1] for work in ("decode, batch 1", "decode, batch 8", "prefill, 16 tokens")],
+                         ["3000.0", "128.5", "4000.0"])
+        own = float(rows["decode, batch 8"][0])
+        self.assertEqual(rows["decode, batch 8"][3], f"{own / 128.5:.2f}x")
+        self.assertRegex(rows["decode, batch 1"][2], r"^\d+\.\d%$")
+        self.assertEqual((self.out / "table.md").read_text(), done.stdout)
+        lines = program.json_lines((self.out / "results.jsonl").read_text())
+        self.assertEqual(len(lines), 3 * 3 * 2)
+        self.assertEqual([line["engine"].split()[0] for line in lines[:4]], ["reprise", "llama.cpp"] * 2)
+        plot = xml.etree.ElementTree.parse(self.out / "plot.svg").getroot()
+        texts = [text.text for text in plot.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("3000.0", texts)
+
+    def test_without_a_peer_the_table_has_reprise_alone_and_says_so(self):
+        done = self.compare("--rounds", 1, "--batch-size", 1, "--input-len", 16)
+        if "no peer" not in done.stderr:
+            self.skipTest("a peer is installed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| decode, batch 1 |", done.stdout)
+
+    def test_what_is_wrong_is_said_before_anything_is_measured(self):
+        self.install("llama-bench", LLAMA_BENCH)
+        peer = f"llama.cpp={self.directory / 'bin'}"
+        for arguments, message in ((("--peer", peer), "error: peers need the weights as --gguf FILE"),
+                                   (("--peer", "llama.cpp=/nowhere"), "error: --peer llama.cpp=/nowhere: expected NAME=DIRECTORY"),
+                                   (("--rounds", 0), "error: --rounds is 0, must be at least 1"),
+                                   (("--batch-size", "1,x"), "'1,x' is no list of positive numbers such as 1,8,32")):
+            done = self.compare(*arguments)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(message, done.stderr)
+            self.assertFalse(self.out.exists())
+
+    def test_a_peer_that_fails_is_named_with_its_words(self):
+        self.install("llama-bench", "#!/bin/sh\necho 'failed to load model' >&2\nexit 1\n")
+        done = self.compare("--gguf", "weights.gguf", "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 1,
+                            "--batch-size", 1, "--input-len", 16)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"llama-bench .*exit status 1\nfailed to load model")
+
+
+if __name__ == "__main__":
+    unittest.main()
