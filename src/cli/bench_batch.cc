@@ -173,8 +173,8 @@ class BatchBench {
         text += fmt::format("Decode.  median latency: {:6.5f} s, median throughput: {:9.2f} token/s\n", row.decode(),
                             row.decode_throughput());
       }
-      text += fmt::format("Total. latency: {:6.3f} s, throughput: {:9.2f} token/s\n", row.total(),
-                          row.total_throughput());
+      text +=
+          fmt::format("Total. latency: {:6.3f} s, throughput: {:9.2f} token/s\n", row.total(), row.total_throughput());
     }
     text += "\n";
     for (const BenchMode& mode : modes_) {
@@ -190,7 +190,8 @@ class BatchBench {
               {"subject", subject_},
               {"rounds", options_.rounds},
               {"results", Json::array()},
-              {"decode_steps", Json::object()}};
+              {"decode_steps", Json::object()},
+              {"prefill_steps", Json::object()}};
     for (const Row& row : rows_) {
       Json result{{"mode", row.mode},
                   {"batch_size", row.shape.batch},
@@ -209,6 +210,8 @@ class BatchBench {
     for (const BenchMode& mode : modes_) {
       json["decode_steps"][mode.name] =
           Json::parse(steps_json(mode.engine->runner().counters(), replay::StepKind::kDecode));
+      json["prefill_steps"][mode.name] =
+          Json::parse(steps_json(mode.engine->runner().counters(), replay::StepKind::kPrefill));
     }
     return json;
   }
@@ -232,7 +235,8 @@ int run_batch(const BatchOptions& options) {
 }  // namespace
 
 void add_bench_batch(CommandLine& bench) {
-  CommandLine& command = bench.command("batch", "One batch from its prompts to its last tokens, over sizes and lengths");
+  CommandLine& command =
+      bench.command("batch", "One batch from its prompts to its last tokens, over sizes and lengths");
   const auto options = std::make_shared<BatchOptions>();
   options->add_subject(command);
   options->add_modes(command);

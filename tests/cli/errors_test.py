@@ -20,7 +20,7 @@ class Errors(unittest.TestCase):
     def test_help_and_version_succeed_everywhere(self):
         self.assertRegex(program.run_well("--version").stdout, r"^reprise \d+\.\d+\.\d+\n$")
         for command in ([], ["generate"], ["logits"], ["tokenize"], ["synth"], ["graph"], ["eval"], ["eval", "gsm8k"],
-                        ["bench"], ["bench", "decode"], ["bench", "prefill"], ["bench", "replay"]):
+                        ["bench"], ["bench", "decode"], ["bench", "prefill"], ["bench", "replay"], ["bench", "batch"]):
             with self.subTest(command=command):
                 self.assertIn("--help", program.run_well(*command, "--help").stdout)
         self.assertIn("Exit codes: 0 success", program.run_well("--help").stdout)

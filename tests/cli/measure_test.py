@@ -205,6 +205,27 @@ class Bench(unittest.TestCase):
                                 5)
         self.assertRegex(done.stdout, r"\nfull +5 +0 +25 +0 +0 +0\n")
 
+    def test_batch_runs_from_the_prompts_to_the_last_tokens(self):
+        result = self.bench("batch", "--batch-size", "1,3", "--input-len", 20, "--output-len", "1,4",
+                            "--max-prefill-tokens", 16, "--rounds", 2)
+        self.assertEqual([(line["mode"], line["batch_size"], line["output_len"]) for line in result["results"]],
+                         [(mode, batch, output) for batch in (1, 3) for output in (1, 4) for mode in ("eager", "full")])
+        for line in result["results"]:
+            self.assertEqual("median_decode_latency" in line, line["output_len"] == 4)
+            total = line["batch_size"] * (20 + line["output_len"])
+            self.assertAlmostEqual(line["overall_throughput"], total / line["total_latency"], delta=1e-6 * total / line["total_latency"])
+        # A step ahead, then in two rounds all but the first token, which the prompts' last step yields.
+        self.assertEqual(result["decode_steps"]["full"]["replayed"], 2 * (1 + 2 * 3))
+        self.assertEqual(result["decode_steps"]["eager"]["mode"], 2 * (1 + 2 * 3))
+        # 20 tokens are two steps of up to 16, 60 are four: prompts share steps.
+        self.assertEqual(result["prefill_steps"]["full"]["prefill"], 2 * (1 + 2) * (2 + 4))
+        done = program.run_well("bench", "batch", "-m", program.MINI, "--batch-size", 2, "--input-len", 9,
+                                "--output-len", 3, "--rounds", 1, "--modes", "full")
+        self.assertRegex(done.stdout, r"\nfull: batch size 2, input length 9, output length 3\n"
+                                      r"Prefill\. latency: +\d+\.\d{5} s, throughput: +\d+\.\d\d token/s\n"
+                                      r"Decode\.  median latency: +\d+\.\d{5} s, median throughput: +\d+\.\d\d token/s\n"
+                                      r"Total\. latency: +\d+\.\d{3} s, throughput: +\d+\.\d\d token/s\n")
+
     def test_prefill_reads_in_chunks(self):
         result = self.bench("prefill", "--input-len", "16,40", "--max-prefill-tokens", 16, "--rounds", 2)
         self.assertEqual([line["input_length"] for line in result["results"]], [16, 16, 40, 40])
