@@ -91,8 +91,14 @@ std::byte* MemoryPool::allocate_small(size_t index, MemoryKind kind) {
   return block;
 }
 
+size_t MemoryPool::large_block_bytes(size_t bytes) {
+  // To the end of the last huge page if little is lost by it: weights that reach a few kilobytes into one are many.
+  const size_t whole = round_up(bytes, MemoryMap::kHugePage);
+  return whole - bytes <= bytes / 16 ? whole : round_up(bytes, MemoryMap::page_bytes());
+}
+
 std::byte* MemoryPool::allocate_large(size_t& bytes, MemoryKind kind) {
-  bytes = round_up(bytes, bytes < MemoryMap::kHugePage ? MemoryMap::page_bytes() : MemoryMap::kHugePage);
+  bytes = large_block_bytes(bytes);
   auto& free = large_free_[index_of(kind)];
   const auto found = free.lower_bound(bytes);
   if (found != free.end() && found->first <= bytes + bytes / 4) {

@@ -74,6 +74,7 @@ class MemoryPool {
   };
 
   std::byte* allocate_small(size_t index, MemoryKind kind);
+  static size_t large_block_bytes(size_t bytes);
   std::byte* allocate_large(size_t& bytes, MemoryKind kind);
   std::byte* map_or_throw(size_t bytes, MemoryKind kind);
   void check_total(size_t more) const;
