@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "base/error.h"
@@ -64,10 +66,13 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::release(size_t offset, size_t length) const {
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  const size_t first = (offset + page - 1) / page * page;
-  const size_t last = (offset + length) / page * page;
-  if (data_ != nullptr && last > first) ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+  if (data_ == nullptr || length == 0) return;
+  // The kernel maps what lies around a page that is read in windows of so many bytes.
+  constexpr uintptr_t kWindow = 64 << 10;
+  const auto begin = reinterpret_cast<uintptr_t>(data_);
+  const uintptr_t first = std::max(begin, (begin + offset) / kWindow * kWindow);
+  const uintptr_t last = std::min(begin + size_, (begin + offset + length + kWindow - 1) / kWindow * kWindow);
+  ::madvise(const_cast<std::byte*>(data_) + (first - begin), last - first, MADV_DONTNEED);
 }
 
 std::string read_file(const std::filesystem::path& path, size_t limit) {

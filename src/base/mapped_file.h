@@ -20,6 +20,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
   /// Tells the kernel that a range is not needed again soon, so that its page cache mapping does not count as ours.
+  /// What lies beside it within 64 KiB goes as well, and comes back when it is read.
   void release(size_t offset, size_t length) const;
 
  private:

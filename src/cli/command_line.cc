@@ -144,6 +144,12 @@ void CommandLine::option(const std::string& names, std::vector<int32_t>& target,
   check_values(*parser_->last, target);
 }
 
+void CommandLine::option_with_optional_value(const std::string& names, std::optional<std::string>& target,
+                                             const std::string& help) {
+  const std::function<void(const std::string&)> set = [&target](const std::string& value) { target = value; };
+  parser_->last = parser_->app->add_option_function(names, set, help)->expected(0, 1)->type_name("[TEXT]");
+}
+
 void CommandLine::flag(const std::string& names, bool& target, const std::string& help) {
   parser_->last = parser_->app->add_flag(names, target, help);
 }

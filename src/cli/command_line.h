@@ -37,6 +37,9 @@ class CommandLine {
   /// hold anything, come one after each name.
   void option(const std::string& names, std::vector<int32_t>& target, const std::string& help);
   void option(const std::string& names, std::vector<std::string>& target, const std::string& help);
+  /// An option whose value may be left out, which gives the target "".
+  void option_with_optional_value(const std::string& names, std::optional<std::string>& target,
+                                  const std::string& help);
   void flag(const std::string& names, bool& target, const std::string& help);
   /// One of `choices`; others are refused with the list.
   void choice(const std::string& names, std::string& target, const std::vector<std::string>& choices,

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -10,6 +12,8 @@
 #include "cli/interrupt.h"
 #include "cli/session.h"
 #include "load/quantize_checkpoint.h"
+#include "model/compare_outputs.h"
+#include "model/factory.h"
 #include "model/observe_inputs.h"
 #include "text/tokenizer.h"
 
@@ -67,27 +71,68 @@ void stop_if_interrupted(const QuantizeCommand& options) {
   if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: {} is not written", options.output);
 }
 
-std::map<std::string, load::ActivationRange> calibrate(const QuantizeCommand& options) {
-  if (options.calibration_file.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "the scheme w8a8 needs texts to find the ranges of activations")
-        .remedy("name a file with --calibrate, or choose w8a8-dynamic");
+/// The float model, and texts to run through it.
+class Calibration {
+ public:
+  explicit Calibration(const QuantizeCommand& options) : options_(options), session_(options.session) {
+    const text::Tokenizer tokenizer = text::load_tokenizer(session_.directory());
+    texts_ = read_texts(options, tokenizer, session_.model()->info().max_positions);
   }
-  Session session(options.session);
-  const text::Tokenizer tokenizer = text::load_tokenizer(session.directory());
-  const auto texts = read_texts(options, tokenizer, session.model()->info().max_positions);
-  ProgressBar bar;
-  const auto progress = [&](size_t done) {
-    stop_if_interrupted(options);
-    bar.update(static_cast<double>(done), static_cast<double>(texts.size()), "Calibrating");
-  };
-  return model::observe_linear_inputs(*session.model(), session.registry(), session.device(), texts, progress);
-}
 
-std::string report(const std::vector<load::LayerError>& errors) {
-  std::string text = fmt::format("{:<44}{:<14}{:>10}{:>12}\n", "layer", "scheme", "cosine", "max error");
+  std::map<std::string, load::ActivationRange> ranges() {
+    return model::observe_linear_inputs(*session_.model(), session_.registry(), session_.device(), texts_,
+                                        progress("Calibrating"));
+  }
+
+  /// Of what has been written.
+  std::map<std::string, model::OutputError> output_errors() {
+    model::ModelOptions options;
+    options.dtype = session_.model()->info().dtype;
+    const auto quantized = model::load_model(options_.output, session_.registry(), session_.device(), options);
+    return model::compare_outputs(*session_.model(), *quantized, session_.registry(), session_.device(), texts_,
+                                  progress("Comparing outputs"));
+  }
+
+ private:
+  std::function<void(size_t)> progress(std::string doing) {
+    bar_ = std::make_unique<ProgressBar>();
+    return [this, doing = std::move(doing)](size_t done) {
+      stop_if_interrupted(options_);
+      bar_->update(static_cast<double>(done), static_cast<double>(texts_.size()), doing);
+    };
+  }
+
+  const QuantizeCommand& options_;
+  Session session_;
+  std::vector<std::vector<int32_t>> texts_;
+  std::unique_ptr<ProgressBar> bar_;
+};
+
+/// Errors of the weights, and where texts have been run those of the outputs beside them. The experts of a layer make
+/// their outputs together.
+std::string report(const std::vector<load::LayerError>& errors,
+                   const std::map<std::string, model::OutputError>& output_errors) {
+  constexpr const char* kRow = "{:<44}{:<14}{:>10}{:>12}{:>10}{:>12}{:>12}\n";
+  const auto row = [&](const std::string& layer, std::string_view scheme, const std::string& cosine,
+                       const std::string& largest) {
+    const auto place = output_errors.find(layer);
+    if (place == output_errors.end()) return fmt::format("{:<44}{:<14}{:>10}{:>12}\n", layer, scheme, cosine, largest);
+    const model::OutputError& error = place->second;
+    return fmt::format(kRow, layer, scheme, cosine, largest, fmt::format("{:.6f}", error.cosine),
+                       fmt::format("{:.3e}", error.largest), fmt::format("{:.3e}", error.largest_output));
+  };
+  std::string text =
+      output_errors.empty()
+          ? fmt::format("{:<44}{:<14}{:>10}{:>12}\n", "layer", "scheme", "cosine", "max error")
+          : fmt::format(kRow, "layer", "scheme", "cosine", "max error", "outputs", "max error", "of max");
+  std::set<std::string> told;
   for (const load::LayerError& error : errors) {
-    text += fmt::format("{:<44}{:<14}{:>10.6f}{:>12.3e}\n", error.layer, name_of(error.scheme), error.cosine,
-                        error.largest);
+    text += row(error.layer, name_of(error.scheme), fmt::format("{:.6f}", error.cosine),
+                fmt::format("{:.3e}", error.largest));
+    told.insert(error.layer);
+  }
+  for (const auto& [layer, _] : output_errors) {
+    if (!told.contains(layer)) text += row(layer, "all experts", "", "");
   }
   return text;
 }
@@ -101,12 +146,16 @@ int run_quantize(const QuantizeCommand& options) {
                                                         : load::Quantization::Convention::kCompressedTensors;
   quantize.ignore = options.ignore;
   quantize.head = options.head;
-  if (!is_static && !options.calibration_file.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "--calibrate has no use for w8a8-dynamic, which finds scales as it runs");
-  }
   // Before the model runs: what cannot be written should not cost a calibration.
-  const std::vector<std::string> needed = load::static_layers(options.session.model, quantize);
-  if (is_static && !needed.empty()) quantize.ranges = calibrate(options);
+  load::check_quantize_checkpoint(options.session.model, options.output, quantize);
+  const bool needs_ranges = !load::static_layers(options.session.model, quantize).empty();
+  if (needs_ranges && options.calibration_file.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "the scheme w8a8 needs texts to find the ranges of activations")
+        .remedy("name a file with --calibrate, or choose w8a8-dynamic");
+  }
+  std::optional<Calibration> calibration;
+  if (!options.calibration_file.empty()) calibration.emplace(options);
+  if (needs_ranges) quantize.ranges = calibration->ranges();
   ProgressBar bar;
   quantize.progress = [&](const std::string& name, uint64_t done, uint64_t total) {
     stop_if_interrupted(options);
@@ -115,7 +164,8 @@ int run_quantize(const QuantizeCommand& options) {
   const std::vector<load::LayerError> errors =
       load::quantize_checkpoint(options.session.model, options.output, quantize);
   bar.finish();
-  write_output(report(errors));
+  write_output(
+      report(errors, calibration ? calibration->output_errors() : std::map<std::string, model::OutputError>()));
   write_message(fmt::format("{}: written, {} layers in int8\n", options.output, errors.size()));
   return 0;
 }
@@ -134,7 +184,8 @@ void add_quantize(CommandLine& program) {
   command.choice("--format", options->format, {"msmodelslim", "compressed-tensors"},
                  "whose names the tensors and the description follow");
   command.option("--calibrate", options->calibration_file,
-                 "texts, one a line; or JSON lines with \"text\", \"prompt\", or \"question\" and \"answer\"");
+                 "texts, one a line; or JSON lines with \"text\", \"prompt\", or \"question\" and \"answer\": for the "
+                 "ranges of w8a8, and for the error of each layer's outputs in any scheme");
   command.option("--calibration-texts", options->calibration_texts, "how many of them are used");
   command.option(
       "--ignore", options->ignore,

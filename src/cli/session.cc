@@ -77,6 +77,9 @@ void SessionOptions::add_engine(CommandLine& command) {
   command.option("--page-size", page_size, "tokens in a page of the KV cache");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
+  command.option_with_optional_value("--pack-cache", pack_cache,
+                                     "save the weights as they are packed, in this directory or (without one) beside "
+                                     "the model, and map them on the next start");
   experts.add(command);
   command.flag("--discrete", discrete, "debug: host code faults on device addresses");
   command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
@@ -146,6 +149,10 @@ Session::Session(const SessionOptions& options, bool without_weights)
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);
   model_options.without_weights = without_weights;
+  if (options_.pack_cache) {
+    if (without_weights) throw Error(ErrorCode::kInvalidArgument, "--pack-cache: no weights are loaded here");
+    model_options.pack_cache = *options_.pack_cache;
+  }
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };

@@ -38,6 +38,7 @@ struct SessionOptions {
   bool discrete = false;
   bool poison = false;
   ExpertOptions experts;
+  std::optional<std::string> pack_cache;  ///< a directory, "" for the model's
   std::string update_order = "auto";
   int32_t retrace_every = 0;
   std::vector<std::string> compile_options;

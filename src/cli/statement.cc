@@ -30,6 +30,31 @@ double balancedness_of(const engine::Engine& engine, const model::ExpertLoad& lo
   return model::balancedness(load.place_rows, engine.expert_balancer().options().ranks);
 }
 
+/// What the weights take, and took while they were loaded.
+std::string weights_text(const model::LoadReport& report) {
+  if (report.weight_bytes == 0) return "";
+  std::string text = fmt::format(
+      "weights   {:.1f} MB, of them {:.1f} MB read in place from mapped files; loading took {:.1f} MB of "
+      "memory at most, {:.2f} times that: {:.1f} MB of its own, the rest mapped pages\n",
+      megabytes(report.weight_bytes), megabytes(report.mapped_bytes),
+      megabytes(report.peak_resident - std::min(report.peak_resident, report.resident_before)),
+      report.peak_over_final(), megabytes(report.peak_anonymous - report.anonymous_before));
+  if (!report.pack_cache.empty()) text += fmt::format("packed    {}\n", report.pack_cache);
+  return text;
+}
+
+nlohmann::ordered_json weights_json(const model::LoadReport& report) {
+  return {{"bytes", report.weight_bytes},
+          {"mapped_bytes", report.mapped_bytes},
+          {"largest_tensor_bytes", report.largest_tensor},
+          {"resident_before_bytes", report.resident_before},
+          {"peak_resident_bytes", report.peak_resident},
+          {"anonymous_before_bytes", report.anonymous_before},
+          {"peak_anonymous_bytes", report.peak_anonymous},
+          {"peak_over_final", report.peak_over_final()},
+          {"pack_cache", report.pack_cache}};
+}
+
 }  // namespace
 
 std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
@@ -75,6 +100,7 @@ std::string statement_text(engine::Engine& engine) {
     text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
   }
+  text += weights_text(engine.model().load_report());
   text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens\n", megabytes(engine.kv_pool().bytes()),
                       engine.kv_pool().pages(), engine.kv_pool().page_size());
   for (const model::ExpertLoad& load : engine.model().expert_load()) {
@@ -125,6 +151,7 @@ std::string statement_json(engine::Engine& engine) {
   json["graph_bytes"] = captures.graph_bytes;
   json["arena_bytes"] = captures.arena_bytes;
   json["kv_bytes"] = engine.kv_pool().bytes();
+  json["weights"] = weights_json(engine.model().load_report());
   for (const model::ExpertLoad& load : engine.model().expert_load()) {
     json["expert_load"].push_back({{"layer", load.layer},
                                    {"rows", load.rows},

@@ -63,6 +63,20 @@ void add_mlp(std::vector<ExpectedTensor>& result, const ModelConfig& config, con
   add_linear_tensors(result, config.quantization, prefix + "down_proj", {hidden, intermediate}, false);
 }
 
+/// Compared a part at a time, so that both are never in memory.
+bool holds_the_same(const StoredTensor& a, const StoredTensor& b) {
+  if (a.dtype != b.dtype || a.bytes.size() != b.bytes.size()) return false;
+  constexpr size_t kPart = size_t{4} << 20;
+  bool same = true;
+  for (size_t done = 0; same && done < a.bytes.size(); done += kPart) {
+    const size_t count = std::min(kPart, a.bytes.size() - done);
+    same = std::memcmp(a.bytes.data() + done, b.bytes.data() + done, count) == 0;
+    a.release(a.bytes.subspan(done, count));
+    b.release(b.bytes.subspan(done, count));
+  }
+  return same;
+}
+
 }  // namespace
 
 void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected) {
@@ -133,9 +147,7 @@ HeadChoice choose_head(const Checkpoint& checkpoint, const ModelConfig& config) 
   if (!config.tie_word_embeddings || quantizes_head(config)) return {&checkpoint.at(kHead), false, false};
   const StoredTensor& embedding = checkpoint.at(kEmbedding);
   if (head == nullptr) return {&embedding, true, false};
-  const bool same = head->dtype == embedding.dtype && head->bytes.size() == embedding.bytes.size() &&
-                    std::memcmp(head->bytes.data(), embedding.bytes.data(), head->bytes.size()) == 0;
-  if (same) return {&embedding, true, false};
+  if (holds_the_same(*head, embedding)) return {&embedding, true, false};
   return {head, false, true};
 }
 

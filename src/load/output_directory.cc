@@ -1,28 +1,49 @@
 #include "load/output_directory.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "base/error.h"
 
 namespace reprise::load {
 
+void check_model_directory(const std::filesystem::path& directory, uint64_t total) {
+  std::error_code failure;
+  // What is there of the path already.
+  std::filesystem::path present = std::filesystem::absolute(directory);
+  while (!std::filesystem::exists(present, failure) && present.has_relative_path()) present = present.parent_path();
+  if (!std::filesystem::is_directory(present, failure)) {
+    throw Error(ErrorCode::kIo, "cannot make the directory {}: {} is none", directory.string(), present.string());
+  }
+  if (::access(present.c_str(), W_OK | X_OK) != 0) {
+    const int reason = errno;
+    throw Error(ErrorCode::kIo, "cannot write {}: {}: {}", directory.string(), present.string(), std::strerror(reason));
+  }
+  if (std::filesystem::is_directory(directory, failure)) {
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const std::string name = entry.path().filename().string();
+      if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
+        throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
+            .remedy("name a new directory, or remove the old model");
+      }
+    }
+  }
+  const std::filesystem::space_info space = std::filesystem::space(present, failure);
+  if (!failure && space.available < total) {
+    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the model takes {}", directory.string(), space.available,
+                total);
+  }
+}
+
 void prepare_model_directory(const std::filesystem::path& directory, uint64_t total) {
+  check_model_directory(directory, total);
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
   if (failure) {
     throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
-      throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
-          .remedy("name a new directory, or remove the old model");
-    }
-  }
-  const std::filesystem::space_info space = std::filesystem::space(directory, failure);
-  if (!failure && space.available < total) {
-    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the model takes {}", directory.string(), space.available,
-                total);
   }
 }
 

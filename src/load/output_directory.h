@@ -6,6 +6,10 @@
 
 namespace reprise::load {
 
+/// That a directory for a model of `total` bytes can be made, without making it: the same errors as far as they can be
+/// known before.
+void check_model_directory(const std::filesystem::path& directory, uint64_t total);
+
 /// Makes a directory for a model of `total` bytes. Throws kInvalidArgument where a model is already, kIo when it cannot
 /// be made or its disk has not enough room.
 void prepare_model_directory(const std::filesystem::path& directory, uint64_t total);

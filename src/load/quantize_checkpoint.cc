@@ -121,6 +121,12 @@ class CheckpointQuantizer {
     return layers;
   }
 
+  void check(const std::filesystem::path& model, const std::filesystem::path& output) {
+    const Checkpoint checkpoint = Checkpoint::open(model);
+    check_tensors(checkpoint, expected_tensors(config_));
+    check_model_directory(output, total_bytes(plan(checkpoint)));
+  }
+
   std::vector<LayerError> write(const std::filesystem::path& model, const std::filesystem::path& output) {
     const Checkpoint checkpoint = Checkpoint::open(model);
     check_tensors(checkpoint, expected_tensors(config_));
@@ -131,9 +137,7 @@ class CheckpointQuantizer {
     }
     checkpoint_ = &checkpoint;
     const std::vector<TensorSpec> specs = plan(checkpoint);
-    uint64_t bytes = 0;
-    for (const TensorSpec& spec : specs) bytes += spec.bytes();
-    prepare_model_directory(output, bytes);
+    prepare_model_directory(output, total_bytes(specs));
     SafetensorsWriter writer(output / "model.safetensors", specs);
     writer_ = &writer;
     total_ = checkpoint.total_bytes();
@@ -145,6 +149,12 @@ class CheckpointQuantizer {
   }
 
  private:
+  static uint64_t total_bytes(const std::vector<TensorSpec>& specs) {
+    uint64_t bytes = 0;
+    for (const TensorSpec& spec : specs) bytes += spec.bytes();
+    return bytes;
+  }
+
   void choose_layers() {
     std::vector<LayerPattern> ignored;
     std::vector<bool> used;
@@ -234,12 +244,7 @@ class CheckpointQuantizer {
       writer_->write(tensor.name, tensor.bytes);
     }
     done_ += tensor.bytes.size();
-    release(tensor);
-  }
-
-  /// Its pages are read once only.
-  static void release(const StoredTensor& tensor) {
-    tensor.owner->release(static_cast<size_t>(tensor.bytes.data() - tensor.owner->bytes().data()), tensor.bytes.size());
+    tensor.release(tensor.bytes);
   }
 
   /// `bias`: of the float layer, or null.
@@ -359,6 +364,11 @@ class CheckpointQuantizer {
 };
 
 }  // namespace
+
+void check_quantize_checkpoint(const std::filesystem::path& model, const std::filesystem::path& output,
+                               const QuantizeOptions& options) {
+  CheckpointQuantizer(model, options).check(model, output);
+}
 
 std::vector<std::string> static_layers(const std::filesystem::path& model, const QuantizeOptions& options) {
   return CheckpointQuantizer(model, options).static_layers();

@@ -41,6 +41,11 @@ struct LayerError {
   double largest = 0;  ///< difference of a weight
 };
 
+/// That quantize_checkpoint() could begin: the errors that it would end with before it writes anything, but for ranges
+/// that are not there yet.
+void check_quantize_checkpoint(const std::filesystem::path& model, const std::filesystem::path& output,
+                               const QuantizeOptions& options);
+
 /// The layers that quantize_checkpoint() would quantise statically, whose ranges it needs.
 std::vector<std::string> static_layers(const std::filesystem::path& model, const QuantizeOptions& options);
 

@@ -7,6 +7,10 @@
 
 namespace reprise::load {
 
+void StoredTensor::release(std::span<const std::byte> part) const {
+  owner->release(static_cast<size_t>(part.data() - owner->bytes().data()), part.size());
+}
+
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   SafetensorsFile result(open_guarded(path));
   SafetensorsHeader header = parse_safetensors_header(result.file_->bytes(), path.string());

@@ -23,6 +23,9 @@ struct StoredTensor {
   Shape shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const MappedFile> owner;
+
+  /// Gives back the pages behind a part of `bytes` that is not needed again soon, see MappedFile::release().
+  void release(std::span<const std::byte> part) const;
 };
 
 /// A safetensors file, mapped. Opening checks every field of the header (see load/safetensors_header.h) and reads no

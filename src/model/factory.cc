@@ -34,6 +34,10 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     experts.dynamic = options.expert_placement->dynamic;
   }
   WeightBuilder weights(checkpoint, config, registry, device, dtype, options.progress);
+  if (checkpoint != nullptr && options.pack_cache) {
+    weights.use_pack_cache(
+        load::pack_cache_path(checkpoint->path(), *options.pack_cache, device.name(), name_of(dtype)));
+  }
   return std::make_unique<Qwen3Model>(config, dtype, weights, std::move(experts));
 }
 

@@ -22,6 +22,8 @@ struct ModelOptions {
   /// Let experts lie anywhere, with copies, and be moved; absent: each at its own place for good.
   std::optional<ExpertPlacementOptions> expert_placement;
   WeightBuilder::Progress progress;
+  /// Save packed weights in this directory, or beside the model where it is "", and map them on the next start.
+  std::optional<std::filesystem::path> pack_cache;
 };
 
 /// Builds the model of a Hugging Face directory, or of a single .safetensors file with its config.json beside it.

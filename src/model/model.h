@@ -9,6 +9,7 @@
 
 #include "model/expert_places.h"
 #include "model/kv_layout.h"
+#include "model/load_report.h"
 #include "ops/forward_context.h"
 #include "tensor/tensor.h"
 
@@ -45,6 +46,7 @@ class Model {
     const ExpertPlaces* places = expert_places();
     return places == nullptr ? std::vector<ExpertLoad>() : places->load();
   }
+  virtual LoadReport load_report() const { return {}; }
 };
 
 }  // namespace reprise::model

@@ -64,6 +64,7 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
   }
   final_norm_ = make_norm(weights, "model.norm");
   head_ = weights.head();
+  load_report_ = weights.finish();
   names_ = weights.take_names();
   decode_weight_bytes_ = weights.linear_bytes();
 }

@@ -34,6 +34,7 @@ class Qwen3Model final : public Model {
   std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
   ExpertPlaces* expert_places() const override { return places_.get(); }
+  LoadReport load_report() const override { return load_report_; }
 
  private:
   /// The bias is absent but in models whose outliers were moved into weights.
@@ -70,6 +71,7 @@ class Qwen3Model final : public Model {
   ops::LinearWeights head_;
   std::vector<std::pair<std::string, Tensor>> names_;
   size_t decode_weight_bytes_ = 0;
+  LoadReport load_report_;
 };
 
 }  // namespace reprise::model

@@ -1,13 +1,14 @@
 #include "model/weight_builder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_memory.h"
 #include "load/convert.h"
 #include "load/quantized_tensors.h"
 #include "ops/linear_merge.h"
-#include "ops/weight_stack.h"
 
 namespace reprise::model {
 namespace {
@@ -15,9 +16,12 @@ namespace {
 /// Stands for the memory of a weight that is not there, so that graphs can tell one weight from another.
 Tensor without_memory(const TensorMeta& meta) { return Tensor(meta, std::make_shared<Storage>(nullptr, 0)); }
 
+/// Bytes of stored tensors between two looks at the memory.
+constexpr size_t kWatchedBytes = size_t{4} << 20;
+
 /// Errors say which weight they are about: running out of memory, above all.
 template <typename Function>
-Tensor naming(const std::string& name, const Function& function) {
+auto naming(const std::string& name, const Function& function) {
   try {
     return function();
   } catch (Error& error) {
@@ -37,15 +41,22 @@ WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, const load::Mod
       dispatcher_(registry, device, device.default_stream()),
       context_(dispatcher_),
       dtype_(dtype),
-      progress_(std::move(progress)) {
+      progress_(std::move(progress)),
+      packed_(checkpoint, registry, device, dispatcher_.stream(),
+              [this](const load::StoredTensor& stored) { take(stored); }) {
   std::vector<load::ExpectedTensor> expected = load::expected_tensors(config);
   if (checkpoint_ != nullptr) {
     load::check_tensors(*checkpoint_, expected);
     load::check_quantized_values(*checkpoint_, config);
     for (const load::ExpectedTensor& tensor : expected) {
       const load::StoredTensor* stored = checkpoint_->find(tensor.name);
-      if (stored != nullptr) total_bytes_ += stored->bytes.size();
+      if (stored == nullptr) continue;
+      total_bytes_ += stored->bytes.size();
+      report_.largest_tensor = std::max(report_.largest_tensor, stored->bytes.size());
     }
+    const ProcessMemory memory = process_memory();
+    report_.resident_before = memory.resident;
+    report_.anonymous_before = report_.peak_anonymous = memory.anonymous;
   }
   for (load::ExpectedTensor& tensor : expected) shapes_.emplace(std::move(tensor.name), tensor.shape);
 }
@@ -60,8 +71,7 @@ Tensor WeightBuilder::bring(const std::string& name, DType dtype) {
   const Shape shape = shape_of(name);
   if (checkpoint_ == nullptr) return without_memory(TensorMeta(dtype, shape));
   const load::StoredTensor& stored = checkpoint_->at(name);
-  if (progress_) progress_(name, done_bytes_, total_bytes_);
-  done_bytes_ += stored.bytes.size();
+  take(stored);
   if (stored.dtype == dtype) return device_.import(TensorMeta(dtype, shape), stored.bytes, stored.owner);
   const TensorMeta meta(dtype, shape);
   const auto converted = std::make_shared<std::vector<std::byte>>(meta.contiguous_bytes());
@@ -92,59 +102,51 @@ std::pair<Tensor, Tensor> WeightBuilder::norm(const std::string& prefix) {
   return {vector(prefix + ".weight"), shapes_.contains(bias) ? vector(bias) : Tensor()};
 }
 
+void WeightBuilder::take(const load::StoredTensor& stored) {
+  if (progress_) progress_(stored.name, done_bytes_, total_bytes_);
+  done_bytes_ += stored.bytes.size();
+  if (done_bytes_ - watched_bytes_ >= kWatchedBytes) watch_memory();
+}
+
+void WeightBuilder::watch_memory() {
+  watched_bytes_ = done_bytes_;
+  report_.peak_anonymous = std::max(report_.peak_anonymous, process_memory().anonymous);
+}
+
+PackedWeights::Item WeightBuilder::item_of(std::string name) const {
+  const Shape shape = shape_of(name);
+  return {{std::move(name)}, shape};
+}
+
 Tensor WeightBuilder::pack(const std::string& label, const std::string& name, DType dtype) {
-  Tensor packed;
-  if (checkpoint_ == nullptr) {
-    packed = pack_without_memory(bring(name, dtype));
-  } else {
-    packed = naming(name, [&] { return ops::pack_linear_weight(context_, bring(name, dtype)); });
-    dispatcher_.stream().synchronize();
-    release(name);
-  }
+  const PackedWeights::Item item = item_of(name);
+  const Tensor packed = naming(name, [&] { return packed_.pack({&item, 1}, dtype); })[0];
   linear_bytes_ += packed.storage()->bytes();
   return named(label, packed);
 }
 
-void WeightBuilder::release(const std::string& name) {
-  const load::StoredTensor& stored = checkpoint_->at(name);
-  stored.owner->release(static_cast<size_t>(stored.bytes.data() - stored.owner->bytes().data()), stored.bytes.size());
-}
-
-Tensor WeightBuilder::pack_without_memory(const Tensor& plain) const {
-  const ops::OpDef& op = registry_.get("pack_linear_weight");
-  const ops::Attribute attributes[] = {std::string()};
-  const ops::OpCall call{.op = op, .inputs = {&plain, 1}, .lists = {}, .attributes = attributes, .outputs = {}};
-  TensorMeta meta;
-  op.infer(call, {&meta, 1});
-  const ops::OpKernel* kernel = op.kernel(device_.name());
-  const size_t bytes = kernel != nullptr && kernel->output_storage != nullptr ? kernel->output_storage(call, 0, meta)
-                                                                              : meta.contiguous_bytes();
-  return Tensor(meta, std::make_shared<Storage>(nullptr, bytes));
-}
-
-Tensor WeightBuilder::pack_expert(std::span<const std::string> names, DType dtype) {
-  Shape shape = shape_of(names[0]);
-  for (const std::string& name : names.subspan(1)) shape[0] = shape[0] + shape_of(name)[0];
-  const TensorMeta meta(dtype, shape);
-  if (checkpoint_ == nullptr) return pack_without_memory(without_memory(meta));
-  const auto together = std::make_shared<std::vector<std::byte>>(meta.contiguous_bytes());
-  size_t offset = 0;
-  for (const std::string& name : names) {
-    const load::StoredTensor& stored = checkpoint_->at(name);
-    if (progress_) progress_(name, done_bytes_, total_bytes_);
-    done_bytes_ += stored.bytes.size();
-    const std::span part = std::span(*together).subspan(offset, TensorMeta(dtype, stored.shape).contiguous_bytes());
-    if (stored.dtype == dtype) {
-      std::copy(stored.bytes.begin(), stored.bytes.end(), part.begin());
-    } else {
-      load::convert(stored.dtype, stored.bytes, dtype, part);
-    }
-    offset += part.size();
-    release(name);
+LoadReport WeightBuilder::finish() {
+  if (checkpoint_ == nullptr) return report_;
+  report_.pack_cache = packed_.finish_cache();
+  std::set<const Storage*> counted;
+  for (const auto& [name, tensor] : names_) {
+    if (counted.insert(tensor.storage().get()).second) report_.weight_bytes += tensor.storage()->bytes();
   }
-  const Tensor packed = ops::pack_linear_weight(context_, device_.import(meta, *together, together));
-  dispatcher_.stream().synchronize();
-  return packed;
+  report_.mapped_bytes = packed_.mapped_bytes();
+  std::set<const MappedFile*> files;
+  for (const load::StoredTensor& stored : checkpoint_->tensors()) files.insert(stored.owner.get());
+  // What is read in place is read again when it is needed.
+  for (const MappedFile* file : files) file->release(0, file->bytes().size());
+  for (const auto& [name, tensor] : names_) {
+    const auto holds = [&, &tensor = tensor](const MappedFile* file) {
+      const auto* data = static_cast<const std::byte*>(tensor.data());
+      return data >= file->bytes().data() && data < file->bytes().data() + file->bytes().size();
+    };
+    if (std::ranges::any_of(files, holds)) report_.mapped_bytes += tensor.meta().contiguous_bytes();
+  }
+  watch_memory();
+  report_.peak_resident = process_memory().peak_resident;
+  return report_;
 }
 
 ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::string& label,
@@ -152,27 +154,25 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
                                           ops::LinearWeights::Parallel parallel) {
   const std::string first = fmt::format("{}0.{}", names.prefix, projections[0]);
   const bool is_float = config_.quantization.scheme_of(first) == load::LinearScheme::kFloat;
-  const auto count = static_cast<int64_t>(names.places.size());
-  ops::WeightStack stack(device_, count);
-  for (auto place = names.places.begin(); place != names.places.end(); ++place) {
-    const auto copy = std::find(names.places.begin(), place, *place);
-    if (copy != place) {
-      stack.repeat(copy - names.places.begin());
-      continue;
-    }
-    std::vector<std::string> parts;
+  std::vector<PackedWeights::Item> items;
+  for (const int32_t expert : names.places) {
+    PackedWeights::Item item;
     for (const std::string& projection : projections) {
-      parts.push_back(fmt::format("{}{}.{}.weight", names.prefix, *place, projection));
+      item.sources.push_back(fmt::format("{}{}.{}.weight", names.prefix, expert, projection));
     }
-    naming(parts[0], [&] {
-      const Tensor packed = pack_expert(parts, is_float ? dtype_ : DType::kI8);
-      stack.add(packed);
-      return packed;
-    });
+    item.shape = shape_of(item.sources[0]);
+    for (size_t i = 1; i < item.sources.size(); ++i) item.shape[0] = item.shape[0] + shape_of(item.sources[i])[0];
+    items.push_back(std::move(item));
   }
+  const auto use = names.movable ? PackedWeights::Use::kMayChange : PackedWeights::Use::kReadOnly;
+  const std::vector<Tensor> packed =
+      naming(first, [&] { return packed_.pack(items, is_float ? dtype_ : DType::kI8, use); });
+  const TensorMeta& one = packed[0].meta();
+  const auto count = static_cast<int64_t>(names.places.size());
+  const TensorMeta stack(one.dtype, Shape{count, one.shape[0], one.shape[1]}, one.format);
   ops::LinearWeights weights;
   weights.parallel = parallel;
-  weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), stack.finish());
+  weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), Tensor(stack, packed[0].storage()));
   const size_t one_expert = weights.weight.storage()->bytes() / names.places.size();
   linear_bytes_ += one_expert * static_cast<size_t>(names.active);
   if (!is_float) weights.scale = expert_scales(names, label, projections);
@@ -197,32 +197,47 @@ Tensor WeightBuilder::expert_scales(const ExpertNames& names, const std::string&
                std::as_bytes(std::span(values)));
 }
 
+DType WeightBuilder::weight_dtype(const std::string& prefix) const {
+  return config_.quantization.scheme_of(prefix) == load::LinearScheme::kFloat ? dtype_ : DType::kI8;
+}
+
 ops::LinearWeights WeightBuilder::linear(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel) {
-  ops::LinearWeights weights;
-  const load::LinearScheme scheme = config_.quantization.scheme_of(prefix);
-  if (scheme == load::LinearScheme::kFloat) {
-    weights.weight = pack(prefix + ".weight", prefix + ".weight", dtype_);
-    if (bias) weights.bias = vector(prefix + ".bias");
-  } else {
-    weights = quantized(prefix, scheme, bias);
-  }
-  weights.parallel = parallel;
+  ops::LinearWeights weights = linear_without_weight(prefix, bias, parallel);
+  const PackedWeights::Item item = item_of(prefix + ".weight");
+  weights.weight = naming(item.sources[0], [&] { return packed_.pack({&item, 1}, weight_dtype(prefix)); })[0];
+  rename(prefix + ".weight", weights.weight);
   return weights;
 }
 
-ops::LinearWeights WeightBuilder::quantized(const std::string& prefix, load::LinearScheme scheme, bool bias) {
+ops::LinearWeights WeightBuilder::linear_without_weight(const std::string& prefix, bool bias,
+                                                        ops::LinearWeights::Parallel parallel) {
+  const std::string label = prefix + ".weight";
+  const ops::PackedLayout layout =
+      ops::packed_layout(registry_, device_.name(), TensorMeta(weight_dtype(prefix), shape_of(label)));
   ops::LinearWeights weights;
-  weights.weight = pack(prefix + ".weight", prefix + ".weight", DType::kI8);
+  weights.weight = named(label, Tensor(layout.meta, std::make_shared<Storage>(nullptr, layout.bytes)));
+  weights.parallel = parallel;
+  linear_bytes_ += layout.bytes;
+  const load::LinearScheme scheme = config_.quantization.scheme_of(prefix);
+  if (scheme == load::LinearScheme::kFloat) {
+    if (bias) weights.bias = vector(prefix + ".bias");
+  } else {
+    add_scales(weights, prefix, scheme, bias);
+  }
+  return weights;
+}
+
+void WeightBuilder::add_scales(ops::LinearWeights& weights, const std::string& prefix, load::LinearScheme scheme,
+                               bool bias) {
   if (scheme == load::LinearScheme::kW8A8Dynamic) {
     weights.scale = scale(prefix + ".weight_scale");
     if (bias) weights.bias = vector(prefix + ".bias");
-    return weights;
+    return;
   }
   weights.scale = scale(prefix + ".deq_scale");
   weights.quant_bias = integers(prefix + ".quant_bias");
   weights.input_scale = scale(prefix + ".input_scale");
   weights.input_offset = scale(prefix + ".input_offset");
-  return weights;
 }
 
 Tensor WeightBuilder::scale(const std::string& name) {
@@ -266,9 +281,27 @@ void WeightBuilder::share_input_scales(std::span<const std::string> prefixes, st
 std::vector<ops::LinearWeights> WeightBuilder::linears(std::span<const std::string> prefixes, bool bias,
                                                        ops::LinearWeights::Parallel parallel) {
   std::vector<ops::LinearWeights> weights;
-  for (const std::string& prefix : prefixes) weights.push_back(linear(prefix, bias, parallel));
+  std::vector<PackedWeights::Item> items;
+  for (const std::string& prefix : prefixes) {
+    weights.push_back(linear_without_weight(prefix, bias, parallel));
+    items.push_back(item_of(prefix + ".weight"));
+  }
   share_input_scales(prefixes, weights);
-  if (!ops::merge_hazard(registry_, device_.name(), weights).empty()) return weights;
+  const bool merges = ops::merge_hazard(registry_, device_.name(), weights).empty();
+  const DType dtype = weight_dtype(prefixes[0]);
+  naming(items[0].sources[0], [&] {
+    // One after the other in one storage, or each in its own.
+    if (merges) {
+      const std::vector<Tensor> packed = packed_.pack(items, dtype);
+      for (size_t i = 0; i < items.size(); ++i) weights[i].weight = packed[i];
+      return;
+    }
+    for (size_t i = 0; i < items.size(); ++i) weights[i].weight = packed_.pack({&items[i], 1}, dtype)[0];
+  });
+  if (!merges) {
+    for (size_t i = 0; i < items.size(); ++i) rename(prefixes[i] + ".weight", weights[i].weight);
+    return weights;
+  }
   std::vector<ops::LinearWeights> parts = ops::merge_linear_weights(registry_, device_, weights).parts;
   for (size_t i = 0; i < parts.size(); ++i) {
     rename(prefixes[i] + ".weight", parts[i].weight);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "load/checkpoint.h"
 #include "load/model_config.h"
 #include "model/expert_placement.h"
+#include "model/load_report.h"
+#include "model/packed_weights.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/forward_context.h"
 #include "ops/linear.h"
@@ -33,6 +36,11 @@ class WeightBuilder {
   /// it in one message before anything is allocated. The config must outlive the builder.
   WeightBuilder(const load::Checkpoint* checkpoint, const load::ModelConfig& config, const ops::Registry& registry,
                 device::Device& device, DType dtype, Progress progress = {});
+  WeightBuilder(const WeightBuilder&) = delete;
+  WeightBuilder& operator=(const WeightBuilder&) = delete;
+
+  /// Takes packed weights from this file where it fits, and writes it where it does not. Before any weight is made.
+  void use_pack_cache(const std::filesystem::path& file) { packed_.use_cache(file, dtype_); }
 
   /// A weight that is read row by row (an embedding): plain, float32 or bfloat16 as stored.
   Tensor table(const std::string& name);
@@ -52,10 +60,11 @@ class WeightBuilder {
     std::string prefix;           ///< "model.layers.0.mlp.experts."
     int64_t active = 0;           ///< experts of one token
     ExpertPlacement places = {};  ///< the expert at each place; each occurs
+    bool movable = false;         ///< whether experts may change places later
   };
   /// The weights of all places as one stack [places, N, K], packed, under the name `prefix``label`.weight, in memory
-  /// of its own. Several projections of one input become one weight: their rows follow each other. Experts may be
-  /// quantised with a scale for each token.
+  /// of its own if they are movable. Several projections of one input become one weight: their rows follow each other.
+  /// Experts may be quantised with a scale for each token.
   ops::LinearWeights experts(const ExpertNames& names, const std::string& label,
                              std::span<const std::string> projections, ops::LinearWeights::Parallel parallel);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
@@ -68,6 +77,9 @@ class WeightBuilder {
   /// int32 numbers that may change later.
   Tensor indices(const std::string& label, const std::vector<int32_t>& values, const Shape& shape);
 
+  /// To be called when everything is built, before take_names(): writes the pack cache, gives back the pages of files
+  /// and tells what loading took.
+  LoadReport finish();
   /// Labels of everything built so far, for graphs.
   std::vector<std::pair<std::string, Tensor>> take_names() { return std::move(names_); }
   device::Device& device() const { return device_; }
@@ -78,18 +90,19 @@ class WeightBuilder {
   Shape shape_of(const std::string& name) const;
   /// The stored tensor on the device, converted to `dtype` if it is not that already.
   Tensor bring(const std::string& name, DType dtype);
-  /// The same packed for products; the file's pages are given back, since the packed copy is what is read.
+  /// The weight of a product, packed.
   Tensor pack(const std::string& label, const std::string& name, DType dtype);
-  /// What packing makes of a weight without memory, with its size.
-  Tensor pack_without_memory(const Tensor& plain) const;
-  /// One expert's projections, packed together.
-  Tensor pack_expert(std::span<const std::string> names, DType dtype);
+  PackedWeights::Item item_of(std::string name) const;
+  /// Tells the progress, and looks at the memory now and then.
+  void take(const load::StoredTensor& stored);
+  void watch_memory();
   /// The scales of the experts' quantised weights, [places, N].
   Tensor expert_scales(const ExpertNames& names, const std::string& label, std::span<const std::string> projections);
-  /// The file's pages of a weight that is read no more.
-  void release(const std::string& name);
-  /// A packed int8 weight and its scales.
-  ops::LinearWeights quantized(const std::string& prefix, load::LinearScheme scheme, bool bias);
+  /// Everything of a layer but its weight, of which only the form is there.
+  ops::LinearWeights linear_without_weight(const std::string& prefix, bool bias, ops::LinearWeights::Parallel parallel);
+  DType weight_dtype(const std::string& prefix) const;
+  /// The scales of an int8 weight.
+  void add_scales(ops::LinearWeights& weights, const std::string& prefix, load::LinearScheme scheme, bool bias);
   /// A scale or an offset as float32 [elements].
   Tensor scale(const std::string& name);
   Tensor integers(const std::string& name);
@@ -111,6 +124,9 @@ class WeightBuilder {
   ops::ForwardContext context_;
   DType dtype_;
   Progress progress_;
+  PackedWeights packed_;
+  LoadReport report_;
+  size_t watched_bytes_ = 0;  ///< of done_bytes_, when the memory was looked at last
   size_t done_bytes_ = 0;
   size_t total_bytes_ = 0;
   size_t linear_bytes_ = 0;

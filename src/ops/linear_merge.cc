@@ -67,8 +67,23 @@ TensorMeta merged_meta(const std::vector<Part>& parts) {
   return TensorMeta(parts[0].tensor.dtype(), shape, parts[0].tensor.format());
 }
 
-/// Copies parts into a storage of their own, and puts views of it into them.
+/// Whether each part begins where the one before ends, in one storage.
+bool lie_together(const std::vector<Part>& parts) {
+  const Tensor& first = parts[0].tensor;
+  size_t offset = first.offset_bytes();
+  for (const Part& part : parts) {
+    if (part.tensor.storage() == nullptr || part.tensor.storage() != first.storage()) return false;
+    if (part.tensor.offset_bytes() != offset) return false;
+    offset += part.bytes;
+  }
+  return true;
+}
+
+/// Copies parts into a storage of their own, and puts views of it into them; what lies so already stays.
 Tensor lay_out(device::Device& device, std::vector<Part>& parts) {
+  if (lie_together(parts)) {
+    return Tensor(merged_meta(parts), parts[0].tensor.storage(), parts[0].tensor.offset_bytes());
+  }
   size_t bytes = 0;
   bool without_memory = false;
   for (const Part& part : parts) {
@@ -87,18 +102,6 @@ Tensor lay_out(device::Device& device, std::vector<Part>& parts) {
     offset += part.bytes;
   }
   return merged;
-}
-
-/// Whether each part begins where the one before ends, in one storage.
-bool lie_together(const std::vector<Part>& parts) {
-  const Tensor& first = parts[0].tensor;
-  size_t offset = first.offset_bytes();
-  for (const Part& part : parts) {
-    if (part.tensor.storage() == nullptr || part.tensor.storage() != first.storage()) return false;
-    if (part.tensor.offset_bytes() != offset) return false;
-    offset += part.bytes;
-  }
-  return true;
 }
 
 }  // namespace

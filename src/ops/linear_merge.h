@@ -25,8 +25,9 @@ struct MergedLinearWeights {
   LinearWeights merged;
   std::vector<LinearWeights> parts;  ///< views of `merged`, as many as there were weights
 };
-/// Copies weights, and biases and scales where they are, into one storage each. For loading: blocks, and the work that
-/// makes the weights must be done. Weights without memory give such. Throws kInvalidArgument with the hazard.
+/// Copies weights, and biases and scales where they are, into one storage each, unless they lie one after the other in
+/// one already. For loading: blocks, and the work that makes the weights must be done. Weights without memory give
+/// such. Throws kInvalidArgument with the hazard.
 MergedLinearWeights merge_linear_weights(const Registry& registry, device::Device& device,
                                          std::span<const LinearWeights> weights);
 

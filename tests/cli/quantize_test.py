@@ -56,7 +56,7 @@ class Quantize(unittest.TestCase):
                 self.assertRegex(done.stdout, r"(19|20) of 20 right")
 
     def test_options_that_do_not_go_together_are_refused(self):
-        cases = {("--scheme", "w8a8"): "--calibrate", ("--calibrate", DATA): "w8a8-dynamic",
+        cases = {("--scheme", "w8a8"): "--calibrate",
                  ("--scheme", "w8a8", "--format", "compressed-tensors", "--calibrate", DATA): "each token only",
                  ("--ignore", "nothing"): "nothing", ("--ignore", "("): "does not compile",
                  ("--scheme", "w4a8"): "w4a8"}
@@ -72,6 +72,38 @@ class Quantize(unittest.TestCase):
         done = program.run("quantize", "-m", program.MINI, "-o", self.directory / "out")
         self.assertEqual(done.returncode, 2)
         self.assertIn("already holds a model", done.stderr)
+
+    def test_the_directory_is_looked_at_before_the_texts(self):
+        (self.directory / "file").write_text("")
+        for output, message in ((program.MINI, "already holds a model"), (self.directory / "file" / "x", "is none")):
+            done = program.run("quantize", "-m", program.MINI, "-o", output, "--scheme", "w8a8", "--calibrate",
+                               self.directory / "nowhere.txt")
+            self.assertIn(message, done.stderr)
+        done = program.run("quantize", "-m", program.MINI, "-o", self.directory / "out", "--calibrate",
+                           self.directory / "nowhere.txt")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("nowhere.txt", done.stderr)
+        self.assertFalse((self.directory / "out").exists())
+
+    def test_the_outputs_of_each_layer_are_compared_on_texts(self):
+        texts = ("--calibrate", DATA, "--calibration-texts", 4)
+        for model, arguments in ((program.MINI, ()), (program.MINI, ("--scheme", "w8a8")), (program.MINI_MOE, ())):
+            name = f"{model.name}{len(arguments)}"
+            report = self.quantize(*texts, *arguments, model=model, name=name).stdout.splitlines()
+            self.assertRegex(report[0], r"layer +scheme +cosine +max error +outputs +max error +of max")
+            rows = {line.split()[0]: line.split() for line in report[1:]}
+            for layer, row in rows.items():
+                if ".experts." in layer and not layer.endswith(("gate_up_proj", ".experts.down_proj")):
+                    self.assertEqual(len(row), 4, "a single expert's weights")
+                    continue
+                cosine, largest, of = map(float, row[-3:])
+                self.assertGreater(cosine, 0.999, layer)
+                self.assertLess(cosine, 1, layer)
+                self.assertGreater(largest, 0, layer)
+                self.assertLess(largest, of / 4, layer)
+            self.assertIn("model.layers.0.self_attn.k_proj", rows)
+            expected = "experts.gate_up_proj" if model is program.MINI_MOE else "down_proj"
+            self.assertIn("model.layers.1.mlp." + expected, rows)
 
 
 if __name__ == "__main__":

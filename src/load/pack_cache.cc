@@ -1,0 +1,228 @@
+#include "load/pack_cache.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "load/json.h"
+#include "load/mapping_guard.h"
+#include "load/pack_cache_file.h"
+
+namespace reprise::load {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kPackMagic = "REPRPACK";
+/// Of entries in the file: whole pages, whatever else is aligned.
+constexpr uint64_t kPieceAlignment = 4096;
+/// Bytes that are copied from the device at a time.
+constexpr size_t kPackChunk = size_t{4} << 20;
+
+/// The beginning of the file; the header with the names lies behind the data, whose end is known only then.
+struct Preamble {
+  char magic[8];
+  uint32_t version;
+  uint32_t reserved;
+  uint64_t header_offset;
+  uint64_t header_bytes;
+  uint64_t header_hash;
+  uint64_t file_bytes;
+  uint64_t preamble_hash;  ///< of everything before it
+};
+static_assert(sizeof(Preamble) == 56);
+
+uint64_t hash_of_preamble(const Preamble& preamble) {
+  return hash_bytes(std::as_bytes(std::span(&preamble, 1)).first(offsetof(Preamble, preamble_hash)));
+}
+
+uint64_t to_whole_pages(uint64_t value) { return (value + kPieceAlignment - 1) / kPieceAlignment * kPieceAlignment; }
+
+template <typename... Args>
+[[noreturn]] void throw_damaged(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(ErrorCode::kCorruptData, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+[[noreturn]] void throw_differs(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(ErrorCode::kFailedPrecondition, fmt::format(format, std::forward<Args>(args)...));
+}
+
+Preamble read_preamble(std::span<const std::byte> file) {
+  Preamble preamble{};
+  if (file.size() < sizeof(preamble)) throw_damaged("it is cut: it has {} bytes", file.size());
+  std::memcpy(&preamble, file.data(), sizeof(preamble));
+  if (std::string_view(preamble.magic, sizeof(preamble.magic)) != kPackMagic) throw_damaged("it is no pack cache");
+  // First, since a later version may say the rest elsewhere.
+  if (preamble.version != PackCache::kVersion) {
+    throw_differs("it has the version {}, this program has {}", preamble.version, PackCache::kVersion);
+  }
+  if (preamble.preamble_hash != hash_of_preamble(preamble)) throw_damaged("the checksum of its first bytes is wrong");
+  if (preamble.file_bytes != file.size()) {
+    throw_damaged("it has {} bytes, not the {} that were written", file.size(), preamble.file_bytes);
+  }
+  if (preamble.header_offset > file.size() || preamble.header_bytes > file.size() - preamble.header_offset) {
+    throw_damaged("its header lies outside of it");
+  }
+  if (hash_bytes(file.subspan(preamble.header_offset, preamble.header_bytes)) != preamble.header_hash) {
+    throw_damaged("the checksum of its header is wrong");
+  }
+  return preamble;
+}
+
+json identity_json(const PackIdentity& identity) {
+  json sources = json::array();
+  for (const PackSource& source : identity.sources) {
+    sources.push_back({{"name", source.name},
+                       {"bytes", source.bytes},
+                       {"modified_ns", source.modified_ns},
+                       {"header_hash", source.header_hash}});
+  }
+  return {{"device", identity.device},
+          {"formats", identity.formats},
+          {"layout", identity.layout},
+          {"dtype", identity.dtype},
+          {"sources", sources}};
+}
+
+/// Field by field, so that the reason is told.
+void check_identity(const json& header, const PackIdentity& identity) {
+  const auto check_text = [&](const char* key, const std::string& wanted) {
+    const auto found = header.at(key).get<std::string>();
+    if (found != wanted) throw_differs("its {} is {}, not {}", key, printable(found), printable(wanted));
+  };
+  check_text("device", identity.device);
+  check_text("dtype", identity.dtype);
+  check_text("formats", identity.formats);
+  if (header.at("layout").get<uint64_t>() != identity.layout) {
+    throw_differs("its weights are laid out as another version of the program or another processor has them");
+  }
+  const json& sources = header.at("sources");
+  if (sources.size() != identity.sources.size()) {
+    throw_differs("it was made of {} files, the model has {}", sources.size(), identity.sources.size());
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const PackSource& now = identity.sources[i];
+    const PackSource then = {sources[i].at("name").get<std::string>(), sources[i].at("bytes").get<uint64_t>(),
+                             sources[i].at("modified_ns").get<int64_t>(), sources[i].at("header_hash").get<uint64_t>()};
+    if (then.name != now.name) {
+      throw_differs("it was made of {}, the model has {}", printable(then.name), printable(now.name));
+    }
+    if (then.bytes != now.bytes) throw_differs("{} had {} bytes and has {}", now.name, then.bytes, now.bytes);
+    if (then.header_hash != now.header_hash) throw_differs("{} had other tensors", now.name);
+    if (then.modified_ns != now.modified_ns) throw_differs("{} was written again", now.name);
+  }
+}
+
+}  // namespace
+
+std::vector<PackSource> pack_sources(const Checkpoint& checkpoint) {
+  std::vector<PackSource> sources;
+  std::set<const MappedFile*> seen;
+  for (const StoredTensor& tensor : checkpoint.tensors()) {
+    if (!seen.insert(tensor.owner.get()).second) continue;
+    const MappedFile& file = *tensor.owner;
+    struct stat status{};
+    if (::stat(file.path().c_str(), &status) != 0) {
+      const int reason = errno;
+      throw Error(ErrorCode::kIo, "cannot look at {}: {}", file.path().string(), std::strerror(reason));
+    }
+    uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, file.bytes().data(), sizeof(header_bytes));  // little-endian, checked when it was opened
+    sources.push_back({file.path().filename().string(), file.bytes().size(),
+                       int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+                       hash_bytes(file.bytes().first(sizeof(header_bytes) + header_bytes))});
+  }
+  std::ranges::sort(sources, {}, &PackSource::name);
+  return sources;
+}
+
+std::filesystem::path pack_cache_path(const std::filesystem::path& model, const std::filesystem::path& directory,
+                                      std::string_view device, std::string_view dtype) {
+  const std::string suffix = fmt::format("{}.{}.reprise-pack", device, dtype);
+  const std::filesystem::path full = std::filesystem::weakly_canonical(model);
+  if (!directory.empty()) {
+    return directory / fmt::format("{}-{:016x}.{}", full.filename().string(), hash_text(full.string()), suffix);
+  }
+  if (std::filesystem::is_directory(full)) return full / ("model." + suffix);
+  return full.parent_path() / fmt::format("{}.{}", full.stem().string(), suffix);
+}
+
+PackCache PackCache::open(const std::filesystem::path& path, const PackIdentity& identity) {
+  PackCache result(open_guarded(path));
+  const std::span<const std::byte> file = result.file_->bytes();
+  const Preamble preamble = read_preamble(file);
+  const std::span<const std::byte> text = file.subspan(preamble.header_offset, preamble.header_bytes);
+  try {
+    const json header = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, "its header");
+    check_identity(header, identity);
+    for (const json& item : header.at("entries")) {
+      Place place{
+          {item.at("name").get<std::string>(), item.at("content").get<uint64_t>(), item.at("bytes").get<uint64_t>()},
+          item.at("offset").get<uint64_t>()};
+      if (place.offset % kPieceAlignment != 0 || place.offset > preamble.header_offset ||
+          place.entry.bytes > preamble.header_offset - place.offset) {
+        throw_damaged("{} lies outside of it", printable(place.entry.name));
+      }
+      result.places_.push_back(std::move(place));
+    }
+  } catch (const json::exception& error) {
+    throw_damaged("its header is not understood: {}", error.what());
+  }
+  std::ranges::sort(result.places_, {}, [](const Place& place) { return place.entry.name; });
+  return result;
+}
+
+std::span<const std::byte> PackCache::find(const PackEntry& entry) const {
+  const auto place = std::ranges::lower_bound(places_, entry.name, {}, [](const Place& one) { return one.entry.name; });
+  if (place == places_.end() || place->entry.name != entry.name || place->entry.content != entry.content ||
+      place->entry.bytes != entry.bytes) {
+    return {};
+  }
+  return file_->bytes().subspan(place->offset, place->entry.bytes);
+}
+
+void write_pack_cache(const std::filesystem::path& path, const PackIdentity& identity,
+                      std::span<const PackEntry> entries, const PackReader& read) {
+  uint64_t offset = to_whole_pages(sizeof(Preamble));
+  json header = identity_json(identity);
+  header["entries"] = json::array();
+  for (const PackEntry& entry : entries) {
+    header["entries"].push_back(
+        {{"name", entry.name}, {"content", entry.content}, {"bytes", entry.bytes}, {"offset", offset}});
+    offset = to_whole_pages(offset + entry.bytes);
+  }
+  const std::string text = header.dump();
+  const std::span<const std::byte> header_bytes = std::as_bytes(std::span(text));
+
+  PackCacheFile file(path, offset + text.size());
+  std::vector<std::byte> chunk;
+  offset = to_whole_pages(sizeof(Preamble));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    for (uint64_t done = 0; done < entries[i].bytes; done += chunk.size()) {
+      chunk.resize(std::min<uint64_t>(kPackChunk, entries[i].bytes - done));
+      read(i, done, chunk);
+      file.write(offset + done, chunk);
+    }
+    offset = to_whole_pages(offset + entries[i].bytes);
+  }
+  file.write(offset, header_bytes);
+  Preamble preamble{};
+  std::copy(kPackMagic.begin(), kPackMagic.end(), preamble.magic);
+  preamble.version = PackCache::kVersion;
+  preamble.header_offset = offset;
+  preamble.header_bytes = text.size();
+  preamble.header_hash = hash_bytes(header_bytes);
+  preamble.file_bytes = offset + text.size();
+  preamble.preamble_hash = hash_of_preamble(preamble);
+  file.write(0, std::as_bytes(std::span(&preamble, 1)));
+  file.finish();
+}
+
+}  // namespace reprise::load

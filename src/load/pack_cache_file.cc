@@ -1,0 +1,96 @@
+#include "load/pack_cache_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+
+namespace reprise::load {
+namespace {
+
+constexpr const char* kPartialSuffix = ".partial";
+
+}  // namespace
+
+PackCacheFile::PackCacheFile(std::filesystem::path path, uint64_t bytes) : path_(std::move(path)) {
+  const std::filesystem::path directory = path_.parent_path();
+  std::error_code failure;
+  std::filesystem::create_directories(directory, failure);
+  if (failure) {
+    throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
+  }
+  remove_leftovers();
+  const std::filesystem::space_info space = std::filesystem::space(directory, failure);
+  if (!failure && space.available < bytes) {
+    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the packed weights take {}", directory.string(),
+                space.available, bytes);
+  }
+  create();
+}
+
+PackCacheFile::~PackCacheFile() {
+  if (descriptor_ < 0) return;
+  ::unlink(partial_path_.c_str());
+  ::close(descriptor_);
+}
+
+void PackCacheFile::fail(int reason) const {
+  throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(reason));
+}
+
+void PackCacheFile::remove_leftovers() const {
+  const std::string start = path_.filename().string() + ".";
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(path_.parent_path(), failure)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(kPartialSuffix)) continue;
+    const int descriptor = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0) continue;
+    // Whoever writes it still holds the lock.
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    ::close(descriptor);
+  }
+}
+
+void PackCacheFile::create() {
+  for (;;) {
+    std::string name = path_.string() + ".XXXXXX" + kPartialSuffix;
+    descriptor_ = ::mkostemps(name.data(), static_cast<int>(std::strlen(kPartialSuffix)), O_CLOEXEC);
+    if (descriptor_ < 0) fail(errno);
+    partial_path_ = name;
+    // Another writer may have taken the file for a leftover before it was locked.
+    struct stat status{};
+    if (::flock(descriptor_, LOCK_EX) == 0 && ::fstat(descriptor_, &status) == 0 && status.st_nlink > 0) break;
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+  // mkostemps lets nobody else read.
+  if (::fchmod(descriptor_, 0644) != 0) fail(errno);
+}
+
+void PackCacheFile::write(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) fail(done < 0 ? errno : ENOSPC);
+    bytes = bytes.subspan(static_cast<size_t>(done));
+    offset += static_cast<uint64_t>(done);
+  }
+}
+
+void PackCacheFile::finish() {
+  // The weights are not looked at when they are mapped: after a crash the name must not be there without them.
+  if (::fsync(descriptor_) != 0) fail(errno);
+  if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail(errno);
+  ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+}  // namespace reprise::load

@@ -1,0 +1,93 @@
+"""What loading a model takes, and what a second start has of the first."""
+import json
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import program
+
+MEGABYTE = 1 << 20
+# 116 MB of weights in bfloat16, in few large tensors: what is in memory twice stands out.
+CONFIG = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 8192,
+          "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 128,
+          "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": False,
+          "torch_dtype": "bfloat16", "hidden_act": "silu"}
+
+
+class Loading(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.directory = pathlib.Path(cls.temporary.name)
+        vocabulary = json.loads((program.MINI / "config.json").read_text())["vocab_size"]
+        (cls.directory / "config.json").write_text(json.dumps(CONFIG | {"vocab_size": vocabulary}))
+        cls.model = cls.directory / "bfloat16"
+        program.run_well("synth", cls.directory / "config.json", cls.model)
+        for file in program.MINI.glob("tokenizer*"):
+            shutil.copy(file, cls.model)
+        program.run_well("quantize", "-m", cls.model, "-o", cls.directory / "int8")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def generate(self, model, *arguments):
+        done = program.run_well("generate", "-m", model, "-p", "Hello", "--max-new-tokens", 8, "--ignore-eos", "--json",
+                                *arguments)
+        lines = program.json_lines(done.stdout)
+        return lines[0]["ids"], lines[-1]["statement"]["weights"], done.stderr
+
+    def test_takes_the_final_size_and_one_tensor_at_most(self):
+        for model, dtype, size in (("bfloat16", "bfloat16", 116), ("bfloat16", "float32", 228), ("int8", "bfloat16", 62)):
+            with self.subTest(model=model, dtype=dtype):
+                weights = self.generate(self.directory / model, "--dtype", dtype)[1]
+                self.assertAlmostEqual(weights["bytes"] / MEGABYTE, size, delta=4)
+                # The embedding, of which a row is read now and then.
+                self.assertLessEqual(weights["mapped_bytes"], 5 * MEGABYTE)
+                # Beside the weights, what the program touches of itself while it loads.
+                bound = weights["bytes"] - weights["mapped_bytes"] + weights["largest_tensor_bytes"] + 4 * MEGABYTE
+                self.assertLessEqual(weights["peak_resident_bytes"] - weights["resident_before_bytes"], bound)
+                self.assertLessEqual(weights["peak_over_final"], bound / weights["bytes"])
+                self.assertGreater(weights["peak_over_final"], 0.9)
+
+    def test_a_second_start_maps_what_the_first_has_packed(self):
+        for model in ("bfloat16", "int8"):
+            with self.subTest(model=model):
+                ids, packed, _ = self.generate(self.directory / model)
+                self.assertEqual(packed["pack_cache"], "")
+                cache = self.directory / "cache"
+                first_ids, first, _ = self.generate(self.directory / model, "--pack-cache", cache)
+                self.assertTrue(first["pack_cache"].startswith("written "), first)
+                second_ids, second, log = self.generate(self.directory / model, "--pack-cache", cache)
+                self.assertTrue(second["pack_cache"].startswith("mapped "), second)
+                self.assertNotIn("warning", log)
+                self.assertEqual((first_ids, second_ids), (ids, ids))
+                self.assertGreater(second["mapped_bytes"], 0.98 * second["bytes"])
+                self.assertLess(second["peak_anonymous_bytes"] - second["anonymous_before_bytes"],
+                                0.1 * second["bytes"])
+
+    def test_the_cache_lies_beside_the_model_when_no_directory_is_named(self):
+        model = program.temporary_directory(self) / "mini"
+        shutil.copytree(program.MINI, model)
+        for state in ("written", "mapped"):
+            done = program.run_well("generate", "--pack-cache", "-m", model, "-p", "Hello", "-n", 4)
+            self.assertRegex(done.stderr, rf"packed +{state} .*/mini/model\.cpu\.bfloat16\.reprise-pack")
+        (model / "model.cpu.bfloat16.reprise-pack").write_bytes(b"REPRPACK" + bytes(100))
+        done = program.run_well("generate", "--pack-cache", "-m", model, "-p", "Hello", "-n", 4)
+        self.assertRegex(done.stderr, r"pack cache .*: it has the version 0, this program has 1; the weights are packed")
+
+    def test_a_cache_that_cannot_be_written_is_a_warning(self):
+        (self.directory / "file").write_text("")
+        done = program.run_well("generate", "--pack-cache", self.directory / "file" / "x", "-m", program.MINI, "-p",
+                                "Hello", "-n", 4)
+        self.assertRegex(done.stderr, r"pack cache .*cannot make the directory")
+
+    def test_commands_that_load_no_weights_refuse_a_cache(self):
+        done = program.run("compile", "-m", program.MINI, "--pack-cache")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--pack-cache", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
