@@ -65,6 +65,7 @@ void add_fusions(Pipeline& pipeline, const ops::Registry& registry, const PassOp
                          }});
   pipeline.add(enabled, "gather_early", gather_early(registry));
   pipeline.add(enabled, "embedding_rms_norm", fuse_embedding_rms_norm(registry));
+  pipeline.add(enabled, "embedding_rms_norm_quantize", fuse_embedding_rms_norm_quantize(registry));
   pipeline.add(enabled, "add_rms_norm", fuse_add_rms_norm(registry));
   pipeline.add(enabled, "add_rms_norm_dynamic_quantize", fuse_add_rms_norm_dynamic_quantize(registry));
   pipeline.add(enabled, "add_rms_norm_cast", fuse_add_rms_norm_cast(registry));

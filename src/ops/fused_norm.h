@@ -28,6 +28,12 @@ NormAndSum add_rms_norm_quantize(ForwardContext& context, const Tensor& x, const
                                  const Tensor& scale, const Tensor& offset, double epsilon,
                                  std::source_location where = std::source_location::current());
 
+/// The same of add_rms_norm_bias.
+NormAndSum add_rms_norm_bias_quantize(ForwardContext& context, const Tensor& x, const Tensor& residual,
+                                      const Tensor& weight, const Tensor& bias, const Tensor& scale,
+                                      const Tensor& offset, double epsilon,
+                                      std::source_location where = std::source_location::current());
+
 struct QuantizedNormAndSum {
   Quantized y;
   Tensor sum;
@@ -36,6 +42,12 @@ struct QuantizedNormAndSum {
 QuantizedNormAndSum add_rms_norm_dynamic_quantize(ForwardContext& context, const Tensor& x, const Tensor& residual,
                                                   const Tensor& weight, const Tensor& smooth_scales, double epsilon,
                                                   std::source_location where = std::source_location::current());
+
+/// The same of add_rms_norm_bias.
+QuantizedNormAndSum add_rms_norm_bias_dynamic_quantize(ForwardContext& context, const Tensor& x, const Tensor& residual,
+                                                       const Tensor& weight, const Tensor& bias,
+                                                       const Tensor& smooth_scales, double epsilon,
+                                                       std::source_location where = std::source_location::current());
 
 struct CastNormAndSum {
   Tensor y_float32;
@@ -50,6 +62,18 @@ CastNormAndSum add_rms_norm_cast(ForwardContext& context, const Tensor& x, const
 NormAndSum embedding_rms_norm(ForwardContext& context, const Tensor& ids, const Tensor& table, const Tensor& weight,
                               DType dtype, double epsilon,
                               std::source_location where = std::source_location::current());
+
+/// hidden = embedding(ids, table, dtype); y = quantize(rms_norm(hidden, weight, epsilon), scale, offset), or of
+/// rms_norm_bias where there is a bias. Bias and offset may be absent. `sum` is the hidden state.
+NormAndSum embedding_rms_norm_quantize(ForwardContext& context, const Tensor& ids, const Tensor& table,
+                                       const Tensor& weight, const Tensor& bias, const Tensor& scale,
+                                       const Tensor& offset, DType dtype, double epsilon,
+                                       std::source_location where = std::source_location::current());
+/// The same with dynamic_quantize; bias and smooth scales may be absent.
+QuantizedNormAndSum embedding_rms_norm_dynamic_quantize(ForwardContext& context, const Tensor& ids, const Tensor& table,
+                                                        const Tensor& weight, const Tensor& bias,
+                                                        const Tensor& smooth_scales, DType dtype, double epsilon,
+                                                        std::source_location where = std::source_location::current());
 
 void register_fused_norm(Registry& registry);
 

@@ -32,9 +32,9 @@ void reference_rms_norm_bias(const OpCall& call) {
 
 }  // namespace
 
-void require_column_vector(const OpCall& call, size_t input) {
+void require_column_vector(const OpCall& call, size_t input, size_t rows) {
   require_dtype(call, input, DType::kF32);
-  require_shape(call, input, Shape{call.inputs[0].shape().back()});
+  require_shape(call, input, Shape{call.inputs[rows].shape().back()});
   require_contiguous(call, input);
 }
 

@@ -18,8 +18,8 @@ Tensor rms_norm_bias(ForwardContext& context, const Tensor& x, const Tensor& wei
 void rms_norm_(ForwardContext& context, const Tensor& x, const Tensor& weight, double epsilon,
                std::source_location where = std::source_location::current());
 
-/// That an argument is a float32 vector of one value for each column of argument 0, as norms' weights are.
-void require_column_vector(const OpCall& call, size_t input);
+/// That an argument is a float32 vector of one value for each column of argument `rows`, as norms' weights are.
+void require_column_vector(const OpCall& call, size_t input, size_t rows = 0);
 /// For references: writes the norm of `x`, with an optional bias, to `y`.
 void reference_norm_of(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon, const Tensor& y);
 

@@ -12,13 +12,13 @@
 namespace reprise::ops {
 namespace {
 
-/// float32 [1] or one value for each column of argument 0.
-void require_scale(const OpCall& call, size_t input) {
+/// float32 [1] or one value for each column of argument `rows`.
+void require_scale(const OpCall& call, size_t input, size_t rows) {
   if (call.inputs[input].shape() == Shape{1}) {
     require_dtype(call, input, DType::kF32);
     require_contiguous(call, input);
   } else {
-    require_column_vector(call, input);
+    require_column_vector(call, input, rows);
   }
 }
 
@@ -55,9 +55,9 @@ float value_for(const Tensor& vector, int64_t column) {
 
 }  // namespace
 
-void require_quantize_scales(const OpCall& call, size_t scale, size_t offset) {
-  require_scale(call, scale);
-  if (call.inputs[offset].defined()) require_scale(call, offset);
+void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, size_t rows) {
+  require_scale(call, scale, rows);
+  if (call.inputs[offset].defined()) require_scale(call, offset, rows);
 }
 
 void infer_dynamic_scales(const OpCall& call, std::span<TensorMeta> values_and_scales) {

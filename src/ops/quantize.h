@@ -24,8 +24,9 @@ struct Quantized {
 Quantized dynamic_quantize(ForwardContext& context, const Tensor& x, const Tensor& smooth_scales = {},
                            std::source_location where = std::source_location::current());
 
-/// Checks of the scale and the offset (which may be absent) of a static quantisation of rows as long as argument 0's.
-void require_quantize_scales(const OpCall& call, size_t scale, size_t offset);
+/// Checks of the scale and the offset (which may be absent) of a static quantisation of rows as long as those of
+/// argument `rows`.
+void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, size_t rows = 0);
 /// The metadata of a dynamic quantisation's results for an argument 0 of that shape.
 void infer_dynamic_scales(const OpCall& call, std::span<TensorMeta> values_and_scales);
 

@@ -209,6 +209,10 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
       add("add_rms_norm_quantize", {scales, scale}, of_int8());
       add("add_rms_norm_dynamic_quantize", {{}}, of_int8());
       add("add_rms_norm_dynamic_quantize", {scales}, of_int8());
+      add("add_rms_norm_bias_quantize", {bias, scale, {}}, of_int8());
+      add("add_rms_norm_bias_quantize", {bias, scales, scale}, of_int8());
+      add("add_rms_norm_bias_dynamic_quantize", {bias, {}}, of_int8());
+      add("add_rms_norm_bias_dynamic_quantize", {bias, scales}, of_int8());
       cases.push_back({.op = "swiglu_quantize", .name = name, .inputs = {x, residual, scale, {}}, .bound = of_int8()});
       cases.push_back(
           {.op = "swiglu_quantize", .name = name, .inputs = {x, residual, scales, scale}, .bound = of_int8()});
@@ -217,11 +221,22 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
           {.op = "swiglu_dynamic_quantize", .name = name, .inputs = {x, residual, scales}, .bound = of_int8()});
     }
     for (const DType to : kFloats) {
-      cases.push_back({.op = "embedding_rms_norm",
-                       .name = fmt::format("{} columns", width),
-                       .inputs = {int_tensor({6, 0, -1, 7, 3}), random_tensor(dtype, {7, width}, random), weight},
-                       .attributes = {to, 1e-6},
-                       .bound = rounded(to, 1e-9, 2e-6)});
+      const auto add = [&](const char* op, const Tensor& ids, std::vector<Tensor> more, Bound bound) {
+        std::vector<Tensor> inputs = {ids, random_tensor(dtype, {7, width}, random), weight};
+        inputs.insert(inputs.end(), more.begin(), more.end());
+        cases.push_back({.op = op,
+                         .name = fmt::format("{} columns{}", width, describe(more)),
+                         .inputs = inputs,
+                         .attributes = {to, 1e-6},
+                         .bound = bound});
+      };
+      add("embedding_rms_norm", int_tensor({6, 0, -1, 7, 3}), {}, rounded(to, 1e-9, 2e-6));
+      // What becomes of a row of NaN has no meaning in int8.
+      const Tensor ids = int_tensor({6, 0, 3});
+      add("embedding_rms_norm_quantize", ids, {{}, scale, {}}, of_int8());
+      add("embedding_rms_norm_quantize", ids, {bias, scales, scale}, of_int8());
+      add("embedding_rms_norm_dynamic_quantize", ids, {{}, {}}, of_int8());
+      add("embedding_rms_norm_dynamic_quantize", ids, {bias, scales}, of_int8());
     }
   }
 }

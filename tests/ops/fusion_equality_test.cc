@@ -107,12 +107,17 @@ TEST_P(FusionEquality, QuantizedNormsOfSums) {
       const Tensor weight = vector(width);
       const Tensor sum = add(context_, x, residual);
       const Tensor y = rms_norm(context_, sum, weight, 1e-6);
+      const Tensor bias = vector(width);
+      const Tensor with_bias = rms_norm_bias(context_, sum, weight, bias, 1e-6);
       const Tensor one = float_tensor(kF32, {1}, {0.013f});
       const Tensor offset = float_tensor(kF32, {1}, {-7});
       for (const auto& [scale, shift] : {std::pair{one, Tensor()}, {one, offset}, {scales(width), offset}}) {
         const NormAndSum fused = add_rms_norm_quantize(context_, x, residual, weight, scale, shift, 1e-6);
         expect_equal(fused.y, quantize(context_, y, scale, shift), "add_rms_norm_quantize y");
         expect_equal(fused.sum, sum, "add_rms_norm_quantize sum");
+        const NormAndSum biased = add_rms_norm_bias_quantize(context_, x, residual, weight, bias, scale, shift, 1e-6);
+        expect_equal(biased.y, quantize(context_, with_bias, scale, shift), "add_rms_norm_bias_quantize y");
+        expect_equal(biased.sum, sum, "add_rms_norm_bias_quantize sum");
       }
       for (const Tensor& smooth : {Tensor(), scales(width)}) {
         const QuantizedNormAndSum fused = add_rms_norm_dynamic_quantize(context_, x, residual, weight, smooth, 1e-6);
@@ -120,6 +125,12 @@ TEST_P(FusionEquality, QuantizedNormsOfSums) {
         expect_equal(fused.y.values, expected.values, "add_rms_norm_dynamic_quantize values");
         expect_equal(fused.y.scales, expected.scales, "add_rms_norm_dynamic_quantize scales");
         expect_equal(fused.sum, sum, "add_rms_norm_dynamic_quantize sum");
+        const QuantizedNormAndSum biased =
+            add_rms_norm_bias_dynamic_quantize(context_, x, residual, weight, bias, smooth, 1e-6);
+        const Quantized other = dynamic_quantize(context_, with_bias, smooth);
+        expect_equal(biased.y.values, other.values, "add_rms_norm_bias_dynamic_quantize values");
+        expect_equal(biased.y.scales, other.scales, "add_rms_norm_bias_dynamic_quantize scales");
+        expect_equal(biased.sum, sum, "add_rms_norm_bias_dynamic_quantize sum");
       }
     }
   }
@@ -135,7 +146,25 @@ TEST_P(FusionEquality, EmbeddingsWithTheirNorm) {
         const NormAndSum fused = embedding_rms_norm(context_, ids, table, weight, to, 1e-5);
         const Tensor hidden = embedding(context_, ids, table, to);
         expect_equal(fused.sum, hidden, "hidden");
-        expect_equal(fused.y, rms_norm(context_, hidden, weight, 1e-5), "y");
+        const Tensor y = rms_norm(context_, hidden, weight, 1e-5);
+        expect_equal(fused.y, y, "y");
+        const Tensor bias = vector(width);
+        const Tensor scale = scales(width);
+        const Tensor biased = rms_norm_bias(context_, hidden, weight, bias, 1e-5);
+        for (const bool with_bias : {false, true}) {
+          const Tensor& normed = with_bias ? biased : y;
+          const Tensor added = with_bias ? bias : Tensor();
+          const NormAndSum quantized =
+              embedding_rms_norm_quantize(context_, ids, table, weight, added, scale, {}, to, 1e-5);
+          expect_equal(quantized.sum, hidden, "hidden, quantized");
+          expect_equal(quantized.y, quantize(context_, normed, scale, {}), "y, quantized");
+          const QuantizedNormAndSum dynamic =
+              embedding_rms_norm_dynamic_quantize(context_, ids, table, weight, added, scale, to, 1e-5);
+          const Quantized expected = dynamic_quantize(context_, normed, scale);
+          expect_equal(dynamic.sum, hidden, "hidden, dynamic");
+          expect_equal(dynamic.y.values, expected.values, "values");
+          expect_equal(dynamic.y.scales, expected.scales, "scales");
+        }
       }
     }
   }

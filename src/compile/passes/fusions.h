@@ -12,11 +12,15 @@ namespace reprise::compile {
 ReplacementSet gather_early(const ops::Registry& registry);
 /// embedding, then rms_norm.
 ReplacementSet fuse_embedding_rms_norm(const ops::Registry& registry);
+/// embedding_rms_norm, or embedding and rms_norm_bias, then quantize or dynamic_quantize (with or without smooth
+/// scales).
+ReplacementSet fuse_embedding_rms_norm_quantize(const ops::Registry& registry);
 /// add, then rms_norm (or rms_norm_bias) of the sum, which others may use as well.
 ReplacementSet fuse_add_rms_norm(const ops::Registry& registry);
-/// add_rms_norm, then quantize (with or without offset).
+/// add_rms_norm or add_rms_norm_bias, then quantize (with or without offset).
 ReplacementSet fuse_add_rms_norm_quantize(const ops::Registry& registry);
-/// add_rms_norm, then dynamic_quantize (with or without smooth scales; also of the flattened rows).
+/// add_rms_norm or add_rms_norm_bias, then dynamic_quantize (with or without smooth scales; also of the flattened
+/// rows).
 ReplacementSet fuse_add_rms_norm_dynamic_quantize(const ops::Registry& registry);
 /// add_rms_norm, then a cast to float32 beside the norm itself.
 ReplacementSet fuse_add_rms_norm_cast(const ops::Registry& registry);

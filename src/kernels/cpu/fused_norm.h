@@ -27,18 +27,23 @@ struct AddRmsNormArguments {
   float* row_scales;  ///< [rows], of `dynamic_quantize`
 };
 
-/// hidden = table[ids], converted, NaN (all bits set) outside of the table; y = its norm.
+/// hidden = table[ids], converted, NaN (all bits set) outside of the table; its norm is stored as above.
 struct EmbeddingRmsNormArguments {
   const void* table;
   const int32_t* ids;
   const float* weight;
-  void* hidden;  ///< [rows, columns]
-  void* y;       ///< [rows, columns]
+  const float* bias;  ///< [columns], or null
+  void* hidden;       ///< [rows, columns]
   int64_t rows;
   int64_t columns;
   int64_t table_rows;
   int64_t table_row_stride;
   float epsilon;
+  void* y;
+  int8_t* quantized;
+  QuantizeScales scales;
+  const float* smooth_scales;
+  float* row_scales;
 };
 /// A tile is one row, in all of them.
 int64_t fused_norm_tiles(int64_t rows);
@@ -49,6 +54,8 @@ struct FusedNormKernels {
   KernelFunction quantize[2];
   KernelFunction dynamic_quantize[2];
   KernelFunction embedding[2][2];  ///< [element of the table][element of hidden and y]
+  KernelFunction embedding_quantize[2][2];
+  KernelFunction embedding_dynamic_quantize[2][2];
 };
 const FusedNormKernels& fused_norm_kernels(InstructionSet set);
 

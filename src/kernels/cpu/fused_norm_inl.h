@@ -24,28 +24,28 @@ struct RoundedNormedRow {
 };
 
 struct StorePlain {
-  template <typename T>
-  static REPRISE_INLINE void row(const AddRmsNormArguments& a, int64_t row, const RoundedNormedRow<T>& values) {
+  template <typename T, typename Arguments>
+  static REPRISE_INLINE void row(const Arguments& a, int64_t row, const RoundedNormedRow<T>& values) {
     T* y = static_cast<T*>(a.y) + row * a.columns;
     for (int64_t i = 0; i < a.columns; i += 16) store_up_to(y + i, values.normed.at(i, a.columns - i), a.columns - i);
   }
 };
 struct StoreCast {
-  template <typename T>
-  static REPRISE_INLINE void row(const AddRmsNormArguments& a, int64_t row, const RoundedNormedRow<T>& values) {
+  template <typename T, typename Arguments>
+  static REPRISE_INLINE void row(const Arguments& a, int64_t row, const RoundedNormedRow<T>& values) {
     StorePlain::row(a, row, values);
     convert_row(static_cast<const T*>(a.y) + row * a.columns, a.wide + row * a.columns, a.columns);
   }
 };
 struct StoreQuantized {
-  template <typename T>
-  static REPRISE_INLINE void row(const AddRmsNormArguments& a, int64_t row, const RoundedNormedRow<T>& values) {
+  template <typename T, typename Arguments>
+  static REPRISE_INLINE void row(const Arguments& a, int64_t row, const RoundedNormedRow<T>& values) {
     quantize_row(values, a.columns, a.scales, a.quantized + row * a.columns);
   }
 };
 struct StoreDynamicQuantized {
-  template <typename T>
-  static REPRISE_INLINE void row(const AddRmsNormArguments& a, int64_t row, const RoundedNormedRow<T>& values) {
+  template <typename T, typename Arguments>
+  static REPRISE_INLINE void row(const Arguments& a, int64_t row, const RoundedNormedRow<T>& values) {
     a.row_scales[row] = dynamic_quantize_row(values, a.columns, a.smooth_scales, a.quantized + row * a.columns);
   }
 };
@@ -62,7 +62,7 @@ void add_rms_norm(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
-template <typename X, typename Y>
+template <typename X, typename Y, typename Store>
 void embedding_rms_norm(const void* arguments, int64_t first, int64_t last) {
   const EmbeddingRmsNormArguments& a = *static_cast<const EmbeddingRmsNormArguments*>(arguments);
   for (int64_t row = first; row < last; ++row) {
@@ -73,7 +73,7 @@ void embedding_rms_norm(const void* arguments, int64_t first, int64_t last) {
     } else {
       convert_row(static_cast<const X*>(a.table) + id * a.table_row_stride, hidden, a.columns);
     }
-    norm_row(hidden, static_cast<Y*>(a.y) + row * a.columns, a.columns, a.weight, nullptr, a.epsilon);
+    Store::template row<Y>(a, row, {NormedRow<Y>(hidden, a.columns, a.weight, a.bias, a.epsilon)});
   }
 }
 
@@ -82,7 +82,11 @@ constexpr FusedNormKernels kFusedNormKernels = {
     {add_rms_norm<float, StoreCast>, add_rms_norm<Bf16, StoreCast>},
     {add_rms_norm<float, StoreQuantized>, add_rms_norm<Bf16, StoreQuantized>},
     {add_rms_norm<float, StoreDynamicQuantized>, add_rms_norm<Bf16, StoreDynamicQuantized>},
-    {{embedding_rms_norm<float, float>, embedding_rms_norm<float, Bf16>},
-     {embedding_rms_norm<Bf16, float>, embedding_rms_norm<Bf16, Bf16>}}};
+    {{embedding_rms_norm<float, float, StorePlain>, embedding_rms_norm<float, Bf16, StorePlain>},
+     {embedding_rms_norm<Bf16, float, StorePlain>, embedding_rms_norm<Bf16, Bf16, StorePlain>}},
+    {{embedding_rms_norm<float, float, StoreQuantized>, embedding_rms_norm<float, Bf16, StoreQuantized>},
+     {embedding_rms_norm<Bf16, float, StoreQuantized>, embedding_rms_norm<Bf16, Bf16, StoreQuantized>}},
+    {{embedding_rms_norm<float, float, StoreDynamicQuantized>, embedding_rms_norm<float, Bf16, StoreDynamicQuantized>},
+     {embedding_rms_norm<Bf16, float, StoreDynamicQuantized>, embedding_rms_norm<Bf16, Bf16, StoreDynamicQuantized>}}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

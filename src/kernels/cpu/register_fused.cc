@@ -42,23 +42,28 @@ void run_add_rms_norm(const ops::OpCall& call) {
   launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
 }
 
-template <InstructionSet kSet>
+/// With a bias, which is argument 3; what quantises comes behind it.
+template <InstructionSet kSet, bool kBias>
 void run_add_rms_norm_quantize(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("add_rms_norm_quantize", kSet, fused_norm_kernels(kSet).quantize, kElementNames);
   AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[1]);
+  if (kBias) arguments.bias = call.inputs[3].data_as<float>();
   arguments.quantized = call.outputs[0].data_as<int8_t>();
-  arguments.scales = quantize_scales(call.inputs[3], call.inputs[4]);
+  constexpr size_t kScale = kBias ? 4 : 3;
+  arguments.scales = quantize_scales(call.inputs[kScale], call.inputs[kScale + 1]);
   launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
 }
 
-template <InstructionSet kSet>
+template <InstructionSet kSet, bool kBias>
 void run_add_rms_norm_dynamic_quantize(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("add_rms_norm_dynamic_quantize", kSet, fused_norm_kernels(kSet).dynamic_quantize,
                                        kElementNames);
   AddRmsNormArguments arguments = add_norm_arguments(call, call.outputs[2]);
   arguments.quantized = call.outputs[0].data_as<int8_t>();
   arguments.row_scales = call.outputs[1].data_as<float>();
-  if (call.inputs[3].defined()) arguments.smooth_scales = call.inputs[3].data_as<float>();
+  if (kBias) arguments.bias = call.inputs[3].data_as<float>();
+  const Tensor& smooth_scales = call.inputs[kBias ? 4 : 3];
+  if (smooth_scales.defined()) arguments.smooth_scales = smooth_scales.data_as<float>();
   launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
 }
 
@@ -71,26 +76,68 @@ void run_add_rms_norm_cast(const ops::OpCall& call) {
   launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
 }
 
-template <InstructionSet kSet>
-void run_embedding_rms_norm(const ops::OpCall& call) {
+/// What the forms of embedding_rms_norm share; `hidden` is the output of that name.
+EmbeddingRmsNormArguments embedding_norm_arguments(const ops::OpCall& call, const Tensor& hidden) {
+  const Tensor& table = call.inputs[1];
+  EmbeddingRmsNormArguments arguments{};
+  arguments.table = table.data();
+  arguments.ids = call.inputs[0].data_as<int32_t>();
+  arguments.weight = call.inputs[2].data_as<float>();
+  if (call.inputs.size() > 3 && call.inputs[3].defined()) arguments.bias = call.inputs[3].data_as<float>();
+  arguments.hidden = hidden.data();
+  arguments.rows = call.inputs[0].size(0);
+  arguments.columns = table.size(1);
+  arguments.table_rows = table.size(0);
+  arguments.table_row_stride = table.stride(0);
+  arguments.epsilon = static_cast<float>(call.float_attribute(1));
+  return arguments;
+}
+
+/// Kernels by the element of the table and that of the hidden state.
+class EmbeddingKernels {
+ public:
+  EmbeddingKernels(std::string_view name, InstructionSet set, const KernelFunction (&functions)[2][2])
+      : from_f32_(name, set, functions[0], kFromF32), from_bf16_(name, set, functions[1], kFromBf16) {}
+  const device::cpu::Kernel& at(const Tensor& table, const Tensor& hidden) const {
+    return (element_of(table) == Element::kF32 ? from_f32_ : from_bf16_)[index_of(hidden)];
+  }
+
+ private:
   static constexpr std::string_view kFromF32[2] = {"f32.f32", "f32.bf16"};
   static constexpr std::string_view kFromBf16[2] = {"bf16.f32", "bf16.bf16"};
-  static const KernelFunction(&functions)[2][2] = fused_norm_kernels(kSet).embedding;
-  static const NamedKernels<2> from_f32("embedding_rms_norm", kSet, functions[0], kFromF32);
-  static const NamedKernels<2> from_bf16("embedding_rms_norm", kSet, functions[1], kFromBf16);
-  const Tensor& table = call.inputs[1];
-  const EmbeddingRmsNormArguments arguments{.table = table.data(),
-                                            .ids = call.inputs[0].data_as<int32_t>(),
-                                            .weight = call.inputs[2].data_as<float>(),
-                                            .hidden = call.outputs[1].data(),
-                                            .y = call.outputs[0].data(),
-                                            .rows = call.inputs[0].size(0),
-                                            .columns = table.size(1),
-                                            .table_rows = table.size(0),
-                                            .table_row_stride = table.stride(0),
-                                            .epsilon = static_cast<float>(call.float_attribute(1))};
-  const NamedKernels<2>& kernels = element_of(table) == Element::kF32 ? from_f32 : from_bf16;
-  stream_of(call).launch(kernels[index_of(call.outputs[0])], fused_norm_tiles(arguments.rows), arguments);
+  NamedKernels<2> from_f32_, from_bf16_;
+};
+
+template <InstructionSet kSet>
+void run_embedding_rms_norm(const ops::OpCall& call) {
+  static const EmbeddingKernels kernels("embedding_rms_norm", kSet, fused_norm_kernels(kSet).embedding);
+  const Tensor& hidden = call.outputs[1];
+  EmbeddingRmsNormArguments arguments = embedding_norm_arguments(call, hidden);
+  arguments.y = call.outputs[0].data();
+  stream_of(call).launch(kernels.at(call.inputs[1], hidden), fused_norm_tiles(arguments.rows), arguments);
+}
+
+template <InstructionSet kSet>
+void run_embedding_rms_norm_quantize(const ops::OpCall& call) {
+  static const EmbeddingKernels kernels("embedding_rms_norm_quantize", kSet,
+                                        fused_norm_kernels(kSet).embedding_quantize);
+  const Tensor& hidden = call.outputs[1];
+  EmbeddingRmsNormArguments arguments = embedding_norm_arguments(call, hidden);
+  arguments.quantized = call.outputs[0].data_as<int8_t>();
+  arguments.scales = quantize_scales(call.inputs[4], call.inputs[5]);
+  stream_of(call).launch(kernels.at(call.inputs[1], hidden), fused_norm_tiles(arguments.rows), arguments);
+}
+
+template <InstructionSet kSet>
+void run_embedding_rms_norm_dynamic_quantize(const ops::OpCall& call) {
+  static const EmbeddingKernels kernels("embedding_rms_norm_dynamic_quantize", kSet,
+                                        fused_norm_kernels(kSet).embedding_dynamic_quantize);
+  const Tensor& hidden = call.outputs[2];
+  EmbeddingRmsNormArguments arguments = embedding_norm_arguments(call, hidden);
+  arguments.quantized = call.outputs[0].data_as<int8_t>();
+  arguments.row_scales = call.outputs[1].data_as<float>();
+  if (call.inputs[4].defined()) arguments.smooth_scales = call.inputs[4].data_as<float>();
+  stream_of(call).launch(kernels.at(call.inputs[1], hidden), fused_norm_tiles(arguments.rows), arguments);
 }
 
 SplitQkvArguments split_qkv_arguments(const ops::OpCall& call) {
@@ -180,10 +227,17 @@ void register_fused(ops::Registry& registry, InstructionSet set) {
     constexpr InstructionSet kSet = decltype(constant)::value;
     registry.get("add_rms_norm").set_kernel(device, {.run = run_add_rms_norm<kSet>});
     registry.get("add_rms_norm_bias").set_kernel(device, {.run = run_add_rms_norm<kSet>});
-    registry.get("add_rms_norm_quantize").set_kernel(device, {.run = run_add_rms_norm_quantize<kSet>});
-    registry.get("add_rms_norm_dynamic_quantize").set_kernel(device, {.run = run_add_rms_norm_dynamic_quantize<kSet>});
+    registry.get("add_rms_norm_quantize").set_kernel(device, {.run = run_add_rms_norm_quantize<kSet, false>});
+    registry.get("add_rms_norm_bias_quantize").set_kernel(device, {.run = run_add_rms_norm_quantize<kSet, true>});
+    registry.get("add_rms_norm_dynamic_quantize")
+        .set_kernel(device, {.run = run_add_rms_norm_dynamic_quantize<kSet, false>});
+    registry.get("add_rms_norm_bias_dynamic_quantize")
+        .set_kernel(device, {.run = run_add_rms_norm_dynamic_quantize<kSet, true>});
     registry.get("add_rms_norm_cast").set_kernel(device, {.run = run_add_rms_norm_cast<kSet>});
     registry.get("embedding_rms_norm").set_kernel(device, {.run = run_embedding_rms_norm<kSet>});
+    registry.get("embedding_rms_norm_quantize").set_kernel(device, {.run = run_embedding_rms_norm_quantize<kSet>});
+    registry.get("embedding_rms_norm_dynamic_quantize")
+        .set_kernel(device, {.run = run_embedding_rms_norm_dynamic_quantize<kSet>});
     registry.get("split_qkv_rms_norm_rope").set_kernel(device, {.run = run_split_qkv<kSet>});
     registry.get("split_qkv_rms_norm_rope_store").set_kernel(device, {.run = run_split_qkv_store<kSet>});
     registry.get("batch_matmul").set_kernel(device, {.run = run_batch_matmul<kSet>});
