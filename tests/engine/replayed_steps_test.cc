@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/malloc_counter.h"
+#include "base/process_memory.h"
 #include "device/cpu/cpu_device.h"
 #include "engine/engine.h"
 #include "kernels/cpu/register_cpu_kernels.h"
@@ -78,6 +79,47 @@ INSTANTIATE_TEST_SUITE_P(Batches, ReplayedSteps,
                                        ? "UpdatedAfter"
                                        : "UpdatedBefore");
                          });
+
+/// Requests of all lengths come and go meanwhile.
+TEST(ReplayedStepsMemory, StaysFlatOverTenThousandSteps) {
+  if (!MallocCounter::available()) GTEST_SKIP() << "sanitizers keep freed memory";
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  const auto device = device::cpu::create_cpu_device({.threads = 1});
+  const std::filesystem::path path = std::filesystem::path(REPRISE_SOURCE_DIR) / "models/mini";
+  const std::shared_ptr<const model::Model> model = model::load_model(path, registry, *device);
+  EngineOptions options;
+  options.max_running = 3;
+  options.max_context = 400;
+  const auto engine = Engine::create(*device, registry, model, std::nullopt, options);
+  int32_t requests = 0;
+  const auto run = [&](int64_t steps) {
+    const replay::StepCounters& counters = engine->runner().counters();
+    const int64_t end = counters.steps(replay::StepKind::kDecode) + steps;
+    while (counters.steps(replay::StepKind::kDecode) < end) {
+      Request request;
+      request.prompt.assign(static_cast<size_t>(1 + requests * 7 % 60), 5);
+      request.sampling.temperature = 0;
+      request.sampling.ignore_eos = true;
+      request.sampling.max_new_tokens = 20 + requests * 37 % 300;
+      ++requests;
+      engine->submit(std::move(request));
+      for (int i = 0; i < 100; ++i) engine->step();
+    }
+    while (engine->step()) {
+    }
+  };
+  run(500);
+  const ProcessMemory before = process_memory();
+  ASSERT_GT(before.anonymous, 0u);
+  run(10'000);
+  const ProcessMemory after = process_memory();
+  RecordProperty("anonymous_before", std::to_string(before.anonymous));
+  RecordProperty("anonymous_after", std::to_string(after.anonymous));
+  // A hundred bytes a step would be as much.
+  EXPECT_LE(after.anonymous, before.anonymous + (size_t{1} << 20));
+  EXPECT_GT(requests, 50);
+}
 
 }  // namespace
 }  // namespace reprise::engine

@@ -176,7 +176,7 @@ TEST(Quantization, RefusesUnknownAndContradictingTypesNamingTheTensor) {
   EXPECT_THAT(copy.refused().what(), HasSubstr("model.layers.0.mlp.down_proj.weight_scale"));
 }
 
-TEST(Quantization, ADescriptionThatDoesNotMatchTheModelIsRefusedWithNames) {
+TEST(Quantization, B32MixedSchemesAndADescriptionThatDoesNotMatchTheModelAreRefusedWithNames) {
   Copy copy("dense-w8a8-dynamic");
   const auto describe = [&](const std::string& layer, const char* type) {
     for (const char* suffix : {".weight", ".weight_scale", ".weight_offset"}) {
@@ -244,6 +244,60 @@ TEST(Quantization, B31ScalesOfEquivalentShapesAndEveryFloatTypeFitOthersDoNot) {
   for (const Shape& shape : {Shape{1}, Shape(), Shape{159}, Shape{160, 2}, Shape{1, 1, 160}}) {
     copy.tensors[name] = {DType::kF32, shape, std::vector<std::byte>(static_cast<size_t>(shape.elements()) * 4)};
     EXPECT_THAT(copy.refused().what(), AllOf(HasSubstr(name), HasSubstr(shape.to_string()), HasSubstr("[160, 1]")));
+  }
+}
+
+TEST(Quantization, B31GroupsMayHaveAnyNameAndThereMayBeTwo) {
+  json document = config_of("dense-w8a8-ct");
+  json& groups = document["quantization_config"]["config_groups"];
+  const json group = groups["group_0"];
+  groups = {{"anything", group}};
+  const std::string layer = "model.layers.0.mlp.down_proj";
+  EXPECT_EQ(ModelConfig::parse(document.dump()).quantization.scheme_of(layer), LinearScheme::kW8A8Dynamic);
+  groups["second"] = group;
+  groups["second"]["targets"] = {"re:.*mlp.*"};
+  EXPECT_EQ(ModelConfig::parse(document.dump()).quantization.scheme_of(layer), LinearScheme::kW8A8Dynamic);
+  groups["second"]["weights"]["num_bits"] = 4;
+  EXPECT_THAT(error_of([&] { ModelConfig::parse(document.dump()); }).what(),
+              AllOf(HasSubstr("second"), HasSubstr("weights.num_bits")));
+}
+
+TEST(Quantization, B31ScalesOfOneForAllOutputsAreRefusedInBothConventions) {
+  const std::string layer = "model.layers.1.mlp.gate_proj";
+  const std::pair<const char*, std::string> cases[] = {
+      {"dense-w8a8-ct", layer + ".weight_scale"},
+      {"dense-w8a8-dynamic", layer + ".weight_scale"},
+      {"dense-w8a8-static", layer + ".deq_scale"},
+      {"dense-w8a8-static", layer + ".quant_bias"},
+      {"moe-w8a8-ct", "model.layers.1.mlp.experts.3.up_proj.weight_scale"}};
+  for (const auto& [model, name] : cases) {
+    Copy copy(model);
+    Written& scale = copy.tensors.at(name);
+    scale = {scale.dtype, Shape{1}, std::vector<std::byte>(size_of(scale.dtype))};
+    const Error error = copy.refused();
+    EXPECT_EQ(error.code(), ErrorCode::kCorruptData) << name;
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("has the shape [1]")));
+    copy.tensors.erase(name);
+    EXPECT_THAT(copy.refused().what(), HasSubstr(name + "\" is missing"));
+  }
+}
+
+TEST(Quantization, B35AsymmetricWeightsAreRefusedNamingTheTensor) {
+  const std::pair<const char*, const char*> cases[] = {{"dense-w8a8-ct", ".weight_zero_point"},
+                                                       {"dense-w8a8-dynamic", ".weight_offset"},
+                                                       {"moe-w8a8-ct", ".weight_zero_point"}};
+  for (const auto& [model, suffix] : cases) {
+    Copy copy(model);
+    const bool experts = std::string_view(model).starts_with("moe");
+    const std::string layer = experts ? "model.layers.1.mlp.experts.2.down_proj" : "model.layers.1.mlp.down_proj";
+    const Shape shape{copy.tensors.at(layer + ".weight").shape[0], 1};
+    std::vector<float> offsets(static_cast<size_t>(shape.elements()), 0.0f);
+    copy.tensors[layer + suffix] = make_tensor(DType::kF32, shape, offsets);
+    copy.write();
+    EXPECT_NO_THROW(check(copy.path())) << model;
+    offsets[5] = 12;
+    copy.tensors[layer + suffix] = make_tensor(DType::kF32, shape, offsets);
+    EXPECT_THAT(copy.refused().what(), HasSubstr(layer + suffix + "\"[5] is 12, not 0"));
   }
 }
 

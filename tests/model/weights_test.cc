@@ -1,6 +1,8 @@
 // That weights are in memory once, wherever they come from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -122,6 +124,31 @@ TEST_F(Weights, FromACacheAreTheSameBitForBit) {
       EXPECT_GT(second->load_report().mapped_bytes, first->load_report().mapped_bytes);
     }
   }
+}
+
+TEST_F(Weights, ExpertsFromACacheCanBeMovedWhereThatIsAskedFor) {
+  const auto load_placed = [&](std::optional<std::filesystem::path> cache) {
+    ModelOptions options;
+    options.dtype = DType::kBF16;
+    options.pack_cache = std::move(cache);
+    options.expert_placement.emplace().redundant = 3;
+    return load_model(kModels / "moe-w8a8-ct", registry_, *device_, options);
+  };
+  const Contents exact = contents(*load_placed({}));
+  // That of the model without copies has other stacks, and the same other weights.
+  load(kModels / "moe-w8a8-ct", directory_ / "cache");
+  EXPECT_THAT(load_placed(directory_ / "cache")->load_report().pack_cache, HasSubstr("does not have the weight"));
+  const std::unique_ptr<Model> model = load_placed(directory_ / "cache");
+  EXPECT_THAT(model->load_report().pack_cache, StartsWith("mapped "));
+  EXPECT_EQ(contents(*model), exact);
+  ExpertPlaces& places = *model->expert_places();
+  const ExpertPlacement before = places.placement(0);
+  ExpertPlacement reversed(before.rbegin(), before.rend());
+  EXPECT_GT(places.move(0, reversed), 0);
+  EXPECT_NE(contents(*model), exact);
+  EXPECT_GT(places.move(0, before), 0);
+  EXPECT_EQ(contents(*model), exact);
+  EXPECT_EQ(contents(*load_placed(directory_ / "cache")), exact) << "the file is as it was";
 }
 
 TEST_F(Weights, ACacheThatDoesNotFitIsWrittenAgainWithTheReason) {
@@ -250,6 +277,21 @@ TEST_F(Weights, B82ADirectoryThatCannotBeWrittenCostsNothingButTheCache) {
   const std::unique_ptr<Model> model = load(kModels / "dense", directory_ / "file" / "below");
   EXPECT_THAT(model->load_report().pack_cache, StartsWith("not written"));
   EXPECT_EQ(contents(*model), contents(*load(kModels / "dense")));
+}
+
+/// The system refuses to write on in the middle of the file, as a full disk does.
+TEST_F(Weights, B82ADiskThatIsFullCostsNothingButTheCache) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit tight{64 << 10, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const std::unique_ptr<Model> model = load(kModels / "dense", directory_ / "cache");
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_THAT(model->load_report().pack_cache, StartsWith("not written (cannot write "));
+  EXPECT_EQ(contents(*model), contents(*load(kModels / "dense")));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ / "cache"));
 }
 
 }  // namespace

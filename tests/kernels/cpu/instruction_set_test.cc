@@ -10,7 +10,7 @@
 namespace reprise::kernels::cpu {
 namespace {
 
-TEST(InstructionSet, TakesTheBestOneUnlessOneIsNamed) {
+TEST(InstructionSet, B80TakesTheBestOneUnlessOneIsNamed) {
   const std::vector<InstructionSet> available = available_instruction_sets();
   ASSERT_EQ(available.front(), InstructionSet::kPortable);
   EXPECT_EQ(choose_instruction_set(""), available.back());
@@ -28,7 +28,7 @@ TEST(InstructionSet, RefusesUnknownNamesWithTheChoices) {
   }
 }
 
-TEST(InstructionSet, RefusesExactlyWhatThisCpuLacks) {
+TEST(InstructionSet, B80RefusesExactlyWhatThisCpuLacks) {
   const std::vector<InstructionSet> available = available_instruction_sets();
   for (InstructionSet set : {InstructionSet::kAvx2, InstructionSet::kAvx512, InstructionSet::kAvx512Bf16}) {
     if (testing::Value(available, testing::Contains(set))) {
