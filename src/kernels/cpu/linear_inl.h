@@ -17,10 +17,7 @@ REPRISE_INLINE void broadcast_pair(const float* x, V& first, V& second) {
   first = set(x[0]);
   second = set(x[1]);
 }
-REPRISE_INLINE void broadcast_pair(const Bf16* x, V& first, V& second) {
-  first = set(to_float(x[0]));
-  second = set(to_float(x[1]));
-}
+REPRISE_INLINE void broadcast_pair(const Bf16* x, V& first, V& second) { set_pair(x, first, second); }
 
 /// acc += x * W over all k, weights "n16".
 template <int kRows, int kBlocks, typename X>
@@ -47,19 +44,19 @@ REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const float* we
 template <int kRows, int kBlocks, typename X>
 REPRISE_INLINE void accumulate_pair(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t block_stride,
                                     Accumulators<kRows, kBlocks>& acc) {
-  V x_first[kRows];
-  V x_second[kRows];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) broadcast_pair(x + r * x_row_stride, x_first[r], x_second[r]);
+  V w_first[kBlocks];
+  V w_second[kBlocks];
 #pragma GCC unroll 4
-  for (int b = 0; b < kBlocks; ++b) {
-    V w_first;
-    V w_second;
-    load_pairs(weight + b * block_stride, w_first, w_second);
+  for (int b = 0; b < kBlocks; ++b) load_pairs(weight + b * block_stride, w_first[b], w_second[b]);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_first[r], w_first, acc.at[r][b]);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) acc.at[r][b] = fma(x_second[r], w_second, acc.at[r][b]);
+  for (int r = 0; r < kRows; ++r) {
+    V x_first;
+    V x_second;
+    broadcast_pair(x + r * x_row_stride, x_first, x_second);
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(x_first, w_first[b], acc.at[r][b]);
+#pragma GCC unroll 4
+    for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(x_second, w_second[b], acc.at[r][b]);
   }
 }
 

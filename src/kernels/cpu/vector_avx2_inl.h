@@ -56,6 +56,17 @@ REPRISE_INLINE void load_pairs(const Bf16* from, V& first, V& second) {
   second = {_mm256_castsi256_ps(_mm256_and_si256(low, mask)), _mm256_castsi256_ps(_mm256_and_si256(high, mask))};
 }
 
+/// Both of a pair of bfloat16, each in all lanes: by vector instructions, which are fewer than those of scalars.
+REPRISE_INLINE void set_pair(const Bf16* from, V& first, V& second) {
+  int32_t bits;
+  memcpy(&bits, from, sizeof(bits));
+  const __m256i pairs = _mm256_set1_epi32(bits);
+  const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+  const __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(static_cast<int>(0xFFFF0000u))));
+  first = {even, even};
+  second = {odd, odd};
+}
+
 REPRISE_INLINE V operator+(V a, V b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
 REPRISE_INLINE V operator-(V a, V b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
 REPRISE_INLINE V operator*(V a, V b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }

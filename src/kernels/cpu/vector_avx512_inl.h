@@ -67,6 +67,15 @@ REPRISE_INLINE void load_pairs(const Bf16* from, V& first, V& second) {
   second = {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))))};
 }
 
+/// Both of a pair of bfloat16, each in all lanes: by vector instructions, which are fewer than those of scalars.
+REPRISE_INLINE void set_pair(const Bf16* from, V& first, V& second) {
+  int32_t bits;
+  memcpy(&bits, from, sizeof(bits));
+  const __m512i pairs = _mm512_set1_epi32(bits);
+  first = {_mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xFFFF, pairs, 16))};
+  second = {_mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))))};
+}
+
 REPRISE_INLINE V operator+(V a, V b) { return {_mm512_add_ps(a.all, b.all)}; }
 REPRISE_INLINE V operator-(V a, V b) { return {_mm512_sub_ps(a.all, b.all)}; }
 REPRISE_INLINE V operator*(V a, V b) { return {_mm512_mul_ps(a.all, b.all)}; }

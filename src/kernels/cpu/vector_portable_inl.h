@@ -86,6 +86,18 @@ REPRISE_INLINE void load_pairs(const Bf16* from, V& first, V& second) {
   }
 }
 
+/// Both of a pair of bfloat16, each in all lanes.
+REPRISE_INLINE void set_pair(const Bf16* from, V& first, V& second) {
+  const auto value_of = [](Bf16 narrow) {
+    const uint32_t bits = static_cast<uint32_t>(narrow.bits) << 16;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+  };
+  first = set(value_of(from[0]));
+  second = set(value_of(from[1]));
+}
+
 REPRISE_INLINE V operator+(V a, V b) {
   return {{a.part[0] + b.part[0], a.part[1] + b.part[1], a.part[2] + b.part[2], a.part[3] + b.part[3]}};
 }
