@@ -10,7 +10,7 @@
 #include "ops/int8_grouped_linear.h"
 #include "ops/int8_linear.h"
 #include "ops/linear.h"
-#include "ops/moe.h"
+#include "ops/moe_experts.h"
 #include "ops/norm.h"
 #include "ops/quantize.h"
 #include "ops/split_qkv.h"
@@ -65,6 +65,8 @@ size_t KernelCases::count(const Wanted& wanted) const {
   if (config_.num_experts > 0) {
     add("grouped_linear", 2 * rows);
     add("int8_grouped_linear", 2 * rows);
+    add("moe_experts", rows);
+    add("int8_moe_experts", rows);
   }
   for (const char* kernel : {"paged_attention", "rms_norm", "add_rms_norm", "add_rms_norm_dynamic_quantize",
                              "dynamic_quantize", "split_qkv_rms_norm_rope", "swiglu", "swiglu_dynamic_quantize"}) {
@@ -195,10 +197,59 @@ void KernelCases::expert_product(const std::string& name, DType dtype, int64_t o
   }
 }
 
+std::vector<ops::ExpertChoice> KernelCases::expert_choices(int64_t tokens) {
+  const int64_t count = config_.num_experts;
+  const int64_t rows = tokens * config_.num_experts_per_tok;
+  const Shape shape{tokens, config_.num_experts_per_tok};
+  std::vector<ops::ExpertChoice> turns;
+  for (int64_t first = 0; first < count; first += std::min(count, rows)) {
+    std::vector<int32_t> experts;
+    for (int64_t i = 0; i < rows; ++i) experts.push_back(static_cast<int32_t>((first + i) % count));
+    turns.push_back({filled(DType::kF32, shape), integers(experts).with_meta(TensorMeta(DType::kI32, shape))});
+  }
+  return turns;
+}
+
+void KernelCases::expert_layer(DType dtype, const Use& use) {
+  const bool int8 = dtype == DType::kI8;
+  const char* kernel = int8 ? "int8_moe_experts" : "moe_experts";
+  if (!wanted_(kernel)) return;
+  const int64_t count = config_.num_experts;
+  const int64_t top_k = config_.num_experts_per_tok;
+  const int64_t hidden = config_.hidden_size;
+  const int64_t width = config_.moe_intermediate_size;
+  ops::LinearWeights gate_up{.weight = weight_stack(dtype, 2 * width, hidden, count)};
+  ops::LinearWeights down{.weight = weight_stack(dtype, hidden, width, count)};
+  if (int8) {
+    gate_up.scale = filled(DType::kF32, {count, 2 * width});
+    down.scale = filled(DType::kF32, {count, hidden});
+  }
+  for (const int32_t tokens : options_.rows) {
+    const int64_t rows = tokens * top_k;
+    const auto turns = std::make_shared<Rotation<ops::ExpertChoice>>(expert_choices(tokens));
+    const Tensor x = filled(DType::kBF16, {tokens, hidden});
+    use({.kernel = kernel,
+         .what = fmt::format("{} of {}, {} of {}", top_k, count, width, hidden),
+         .dtype = dtype,
+         .rows = tokens,
+         .bytes = std::min(count, rows) * 3 * width * hidden * static_cast<int64_t>(size_of(dtype)),
+         .multiply_adds = rows * 3 * width * hidden,
+         .call = [this, turns, x, gate_up, down, int8] {
+           const ops::ExpertChoice& choice = turns->next();
+           if (int8) {
+             ops::int8_moe_experts(context_, x, choice, gate_up, down);
+           } else {
+             ops::moe_experts(context_, x, choice, gate_up.weight, down.weight);
+           }
+         }});
+  }
+}
+
 void KernelCases::experts(const Use& use) {
   for (const DType dtype : {DType::kBF16, DType::kI8}) {
     expert_product("gate_up", dtype, 2 * config_.moe_intermediate_size, config_.hidden_size, use);
     expert_product("down", dtype, config_.hidden_size, config_.moe_intermediate_size, use);
+    expert_layer(dtype, use);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "load/model_config.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/forward_context.h"
+#include "ops/moe.h"
 
 namespace reprise::cli {
 
@@ -62,6 +63,9 @@ class KernelCases {
   /// How `rows` rows may lie evenly among the experts: each turn goes on where the one before it ended.
   std::vector<Tensor> expert_offsets(int64_t rows);
   void expert_product(const std::string& name, DType dtype, int64_t outputs, int64_t inputs, const Use& use);
+  /// The same as choices of a router.
+  std::vector<ops::ExpertChoice> expert_choices(int64_t tokens);
+  void expert_layer(DType dtype, const Use& use);
   void experts(const Use& use);
   void attention(const Use& use);
   void row_kernels(const Use& use);

@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 const std::vector<std::string> kKernelNames = {"linear",           "int8_linear",
                                                "grouped_linear",   "int8_grouped_linear",
+                                               "moe_experts",      "int8_moe_experts",
                                                "paged_attention",  "rms_norm",
                                                "add_rms_norm",     "add_rms_norm_dynamic_quantize",
                                                "dynamic_quantize", "split_qkv_rms_norm_rope",

@@ -266,10 +266,12 @@ class Bench(unittest.TestCase):
         self.assertEqual({line["rows"] for line in result["results"] if line["of"].startswith("lm_head")}, {1})
 
     def test_kernels_of_experts_are_measured(self):
-        result = self.bench("kernels", "--kernels", "grouped_linear,int8_grouped_linear", "--rows", 3, "--rounds", 1,
-                            "--working-set", 1, model=program.MINI_MOE)
+        kernels = "grouped_linear,int8_grouped_linear,moe_experts,int8_moe_experts"
+        result = self.bench("kernels", "--kernels", kernels, "--rows", 3, "--rounds", 1, "--working-set", 1,
+                            model=program.MINI_MOE)
         self.assertEqual([(line["kernel"], line["dtype"]) for line in result["results"]],
-                         [("grouped_linear", "bfloat16")] * 2 + [("int8_grouped_linear", "int8")] * 2)
+                         [("grouped_linear", "bfloat16")] * 2 + [("moe_experts", "bfloat16")] +
+                         [("int8_grouped_linear", "int8")] * 2 + [("int8_moe_experts", "int8")])
         done = program.run_well("bench", "kernels", "-m", program.MINI_MOE, "--kernels", "rms_norm,grouped_linear",
                                 "--rows", 3, "--rounds", 1, "--working-set", 1)
         self.assertRegex(done.stdout, r"\ngrouped_linear gate_up 2 of 8, .* bfloat16 +3 .* (memory|multiply)\n")
