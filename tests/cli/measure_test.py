@@ -76,6 +76,12 @@ class Eval(unittest.TestCase):
                              directory / "location.json")
             self.assertEqual((directory / "again.jsonl").read_text(), (directory / "plain.jsonl").read_text())
 
+        # Weights that were mapped from a cache stay as they are there.
+        for _ in range(2):
+            program.run_well(*arguments, "--out", directory / "cached.jsonl", "--pack-cache", directory / "cache",
+                             "--ep-num-redundant-experts", 4, "--eplb-rebalance-num-iterations", 25)
+            self.assertEqual((directory / "cached.jsonl").read_text(), (directory / "plain.jsonl").read_text())
+
     def test_places_of_experts_that_cannot_be_are_refused(self):
         for model, arguments, text in (
                 (program.MINI, ["--ep-num-redundant-experts", 1], "--ep-num-redundant-experts: the model has no exp"),
