@@ -13,6 +13,8 @@
 namespace reprise {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// Longer than the gap between two steps of a busy engine, short enough not to matter when the team is idle.
 constexpr std::chrono::microseconds kSpinTime(50);
 /// Pauses between two looks at the clock: about one to three microseconds.
@@ -20,6 +22,13 @@ constexpr int kPausesPerLook = 64;
 /// After so many spins in vain only one in kProbeInterval waits spins, to notice when it pays again.
 constexpr uint32_t kTrustedSpins = 4;
 constexpr uint32_t kProbeInterval = 64;
+/// After a stall the caller works alone so many times as long as the stall was, and twice as long after each further
+/// one: what waiting costs stays a small share, however long other programs need the CPUs.
+constexpr uint64_t kAlonePerStall = 4;
+constexpr uint32_t kMostDoublings = 5;
+/// Members that were called and did nothing in time are not called again for so long, and twice as long the next time.
+constexpr std::chrono::nanoseconds kCallPause = std::chrono::milliseconds(1);
+constexpr uint32_t kMostCallDoublings = 6;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -29,13 +38,64 @@ void pause_briefly() {
 #endif
 }
 
+/// A clock that is read in a few nanoseconds, in units of its own.
+uint64_t ticks() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  uint64_t value = 0;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#else
+  return static_cast<uint64_t>(Clock::now().time_since_epoch().count());
+#endif
+}
+
+/// Calls done() for about a microsecond, or until it holds.
+template <typename Done>
+bool look(const Done& done) {
+  for (int i = 0; i < kPausesPerLook; ++i) {
+    if (done()) return true;
+    pause_briefly();
+  }
+  return false;
+}
+
+template <typename Done>
+bool look_for(const Done& done, std::chrono::microseconds time) {
+  const auto give_up_at = Clock::now() + time;
+  do {
+    if (look(done)) return true;
+  } while (Clock::now() < give_up_at);
+  return false;
+}
+
+/// Spins until done() holds; false when spinning is, or has lately been, in vain.
+template <typename Done>
+bool spin_until(const Done& done, uint32_t& vain_spins) {
+  if (look(done)) {
+    vain_spins = 0;
+    return true;
+  }
+  // Usually it comes soon; but when the thread that brings it needs the CPU on which this one spins, it cannot.
+  if ((vain_spins < kTrustedSpins || vain_spins % kProbeInterval == 0) && look_for(done, kSpinTime)) {
+    vain_spins = 0;
+    return true;
+  }
+  ++vain_spins;
+  return false;
+}
+
 }  // namespace
 
-ThreadTeam::ThreadTeam(int threads, int cpus) : size_(std::max(1, threads)), may_spin_(threads <= cpus) {
-  if (size_ >= (1 << kMemberBits)) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
+ThreadTeam::ThreadTeam(int threads, int cpus)
+    : size_(std::max(1, threads)),
+      may_spin_(threads <= cpus),
+      desks_(std::make_unique<Desk[]>(static_cast<size_t>(size_))) {
+  if (size_ > kMaxMembers) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
   workers_.reserve(static_cast<size_t>(size_ - 1));
   try {
-    for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { work(member); });
+    for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { run_worker(member); });
   } catch (const std::system_error& error) {
     const size_t started = workers_.size() + 1;
     dismiss_workers();
@@ -47,137 +107,178 @@ ThreadTeam::ThreadTeam(int threads, int cpus) : size_(std::max(1, threads)), may
 ThreadTeam::~ThreadTeam() { dismiss_workers(); }
 
 void ThreadTeam::dismiss_workers() {
-  if (workers_.empty()) return;
-  // A run with no function is the sign to leave.
-  members_ = size_;
-  function_ = nullptr;
-  const uint64_t run = (start_.load(std::memory_order_relaxed) >> kMemberBits) + 1;
-  start_.store(run << kMemberBits | static_cast<uint64_t>(size_), std::memory_order_release);
-  start_.notify_all();
+  dismissed_.store(true, std::memory_order_relaxed);
+  job_ = (job_ + 1) % kJobs;
+  for (size_t member = 1; member <= workers_.size(); ++member) {
+    desks_[member].ticket.store(make_ticket(job_, 0, 0), std::memory_order_release);
+    wake(desks_[member]);
+  }
   for (std::thread& worker : workers_) worker.join();
 }
 
-namespace {
+// The caller.
 
-/// Looks at the word for about a microsecond.
-template <typename T>
-T look(const std::atomic<T>& word, T old) {
-  T value = old;
-  for (int i = 0; i < kPausesPerLook; ++i) {
-    value = word.load(std::memory_order_acquire);
-    if (value != old) break;
-    pause_briefly();
+void ThreadTeam::share_out(int threads, int chunks, Function function, void* callable) {
+  const int members = std::min({threads, size_, chunks});
+  const uint64_t begin = ticks();
+  if (begin < alone_until_ || chunks > kMaxChunks) return function(callable, 0, chunks);
+  const Presence presence = presence_of(members);
+  if (presence == Presence::kNobody) return function(callable, 0, chunks);
+  job_ = (job_ + 1) % kJobs;
+  for (int member = members - 1; member >= 0; --member) {
+    Desk& desk = desks_[static_cast<size_t>(member)];
+    desk.function = function;
+    desk.callable = callable;
+    const auto bound = [&](int part) { return static_cast<int>(int64_t{chunks} * part / members); };
+    desk.ticket.store(make_ticket(job_, bound(member), bound(member + 1)), std::memory_order_release);
   }
-  return value;
-}
-
-template <typename T>
-T look_for(const std::atomic<T>& word, T old, std::chrono::microseconds time) {
-  const auto give_up_at = std::chrono::steady_clock::now() + time;
-  T value = old;
-  do {
-    value = look(word, old);
-  } while (value == old && std::chrono::steady_clock::now() < give_up_at);
-  return value;
-}
-
-template <typename T>
-T sleep_while_equal(const std::atomic<T>& word, T old) {
-  T value = word.load(std::memory_order_acquire);
-  while (value == old) {
-    word.wait(old, std::memory_order_acquire);
-    value = word.load(std::memory_order_acquire);
-  }
-  return value;
-}
-
-}  // namespace
-
-template <typename T>
-T ThreadTeam::wait_while_equal(const std::atomic<T>& word, T old, std::atomic<uint32_t>& vain_spins) {
-  if (!may_spin_) return sleep_while_equal(word, old);
-  T value = look(word, old);
-  if (value != old) return value;
-  // Usually it comes soon; but when the thread that brings it needs the CPU on which this one spins, it cannot.
-  const uint32_t vain = vain_spins.load(std::memory_order_relaxed);
-  if (vain < kTrustedSpins || vain % kProbeInterval == 0) value = look_for(word, old, kSpinTime);
-  if (value != old) {
-    vain_spins.store(0, std::memory_order_relaxed);
-    return value;
-  }
-  vain_spins.store(vain + 1, std::memory_order_relaxed);
-  return sleep_while_equal(word, old);
-}
-
-void ThreadTeam::run_on_team(int threads, Function function, void* callable) {
-  members_ = std::min(threads, size_);
-  function_ = function;
-  callable_ = callable;
-  if (members_ == 1) return function(callable, 0);
-  running_.store(static_cast<uint32_t>(members_ - 1), std::memory_order_relaxed);
-  const uint64_t run = (start_.load(std::memory_order_relaxed) >> kMemberBits) + 1;
-  start_.store(run << kMemberBits | static_cast<uint64_t>(members_), std::memory_order_release);
-  start_.notify_all();
-
-  call(0);
-
-  uint32_t running = running_.load(std::memory_order_acquire);
-  while (running != 0) running = wait_while_equal(running_, running, vain_spins_for_members_);
-  members_ = 1;
-  if (abandoned_.load(std::memory_order_relaxed)) {
-    abandoned_.store(false, std::memory_order_relaxed);
-    arrived_.store(0, std::memory_order_relaxed);
+  if (presence == Presence::kToBeCalled) call_sleepers(members);
+  uint64_t own = 0;
+  work_on(0, job_, [&] { ++own; });
+  handed_out_ += static_cast<uint64_t>(chunks) - own;
+  if (!all_done()) wait_for_members(begin);
+  if (failed_.load(std::memory_order_relaxed)) {
+    failed_.store(false, std::memory_order_relaxed);
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
 }
 
-void ThreadTeam::work(int member) {
-  uint64_t seen = 0;
+ThreadTeam::Presence ThreadTeam::presence_of(int members) {
+  bool anybody = false;
+  bool sleepers = false;
+  for (int member = 1; member < members; ++member) {
+    const State state = desks_[static_cast<size_t>(member)].state.load(std::memory_order_relaxed);
+    anybody = anybody || state != State::kAsleep;
+    sleepers = sleepers || state == State::kAsleep;
+  }
+  if (sleepers) {
+    const int64_t now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+    if (now >= no_call_before_) {
+      vain_calls_ = handed_out_ == done_at_call_ ? std::min(vain_calls_ + 1, kMostCallDoublings) : 0;
+      if (vain_calls_ > 0) no_call_before_ = now + (kCallPause.count() << (vain_calls_ - 1));
+      done_at_call_ = handed_out_;
+      return Presence::kToBeCalled;
+    }
+  }
+  return anybody ? Presence::kSomebody : Presence::kNobody;
+}
+
+/// After the job is on their desks: who is called and finds none goes back to sleep without anybody knowing.
+void ThreadTeam::call_sleepers(int members) {
+  for (int member = 1; member < members; ++member) {
+    Desk& desk = desks_[static_cast<size_t>(member)];
+    State asleep = State::kAsleep;
+    if (desk.state.compare_exchange_strong(asleep, State::kCalled, std::memory_order_relaxed)) wake(desk);
+  }
+}
+
+void ThreadTeam::wake(Desk& desk) {
+  desk.calls.fetch_add(1, std::memory_order_release);
+  desk.calls.notify_one();
+}
+
+bool ThreadTeam::all_done() const {
+  uint64_t done = 0;
+  for (int member = 1; member < size_; ++member)
+    done += desks_[static_cast<size_t>(member)].done.load(std::memory_order_seq_cst);
+  return done == handed_out_;
+}
+
+void ThreadTeam::wait_for_members(uint64_t begin) {
+  const uint64_t wait_begin = ticks();
+  if (may_spin_ && spin_until([this] { return all_done(); }, vain_spins_)) return;
+  sleep_until_done();
+  note_stall(begin, wait_begin);
+}
+
+void ThreadTeam::sleep_until_done() {
+  caller_sleeps_.store(true, std::memory_order_seq_cst);
   for (;;) {
-    seen = wait_while_equal(start_, seen, vain_spins_for_runs_);
-    const int members = static_cast<int>(seen & ((1u << kMemberBits) - 1));
-    if (member >= members) continue;
-    if (function_ == nullptr) return;
-    call(member);
-    if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+    const uint32_t calls = caller_calls_.load(std::memory_order_seq_cst);
+    if (all_done()) break;
+    caller_calls_.wait(calls, std::memory_order_acquire);
   }
+  caller_sleeps_.store(false, std::memory_order_relaxed);
 }
 
-void ThreadTeam::call(int member) {
+/// Waiting longer than it worked, the caller would have been faster alone.
+void ThreadTeam::note_stall(uint64_t begin, uint64_t wait_begin) {
+  const uint64_t now = ticks();
+  const uint64_t waited = now - wait_begin;
+  if (waited < wait_begin - begin) return;
+  // Stalls long ago do not count.
+  stalls_ = now < alone_until_ + 8 * kAlonePerStall * waited ? std::min(stalls_ + 1, kMostDoublings) : 0;
+  alone_until_ = now + (kAlonePerStall * waited << stalls_);
+}
+
+// All members.
+
+int ThreadTeam::take_chunk(Desk& desk, uint64_t job) {
+  uint64_t ticket = desk.ticket.load(std::memory_order_acquire);
+  while (job_of(ticket) == job && next_of(ticket) < last_of(ticket)) {
+    if (desk.ticket.compare_exchange_weak(ticket, ticket + make_ticket(0, 1, 0), std::memory_order_acquire))
+      return next_of(ticket);
+  }
+  return -1;
+}
+
+void ThreadTeam::call(const Desk& desk, int chunk) {
   try {
-    function_(callable_, member);
-  } catch (const Abandoned&) {
-    // Another member threw, and its error is the one to report.
+    desk.function(desk.callable, chunk, chunk + 1);
   } catch (...) {
-    give_up(std::current_exception());
-  }
-}
-
-void ThreadTeam::give_up(std::exception_ptr error) {
-  {
     const std::lock_guard lock(error_mutex_);
-    if (error_ == nullptr) error_ = std::move(error);
+    if (error_ == nullptr) error_ = std::current_exception();
+    failed_.store(true, std::memory_order_relaxed);
   }
-  abandoned_.store(true, std::memory_order_release);
-  // Wakes those who wait in a barrier; those who come later see the flag.
-  phase_.fetch_add(1, std::memory_order_acq_rel);
-  phase_.notify_all();
 }
 
-void ThreadTeam::barrier() {
-  if (members_ == 1) return;
-  // The phase is read before the flag: a member that reads the phase after give_up() changed it also sees the flag, one
-  // that reads it before is woken by the change.
-  const uint32_t phase = phase_.load(std::memory_order_acquire);
-  if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(members_)) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phase_.fetch_add(1, std::memory_order_acq_rel);
-    phase_.notify_all();
-  } else {
-    wait_while_equal(phase_, phase, vain_spins_for_members_);
+template <typename Done>
+void ThreadTeam::work_on(int member, uint64_t job, const Done& done) {
+  for (int i = 0; i < size_; ++i) {
+    const int other = member + i < size_ ? member + i : member + i - size_;
+    Desk& desk = desks_[static_cast<size_t>(other)];
+    for (int chunk = take_chunk(desk, job); chunk >= 0; chunk = take_chunk(desk, job)) {
+      call(desk, chunk);
+      done();
+    }
   }
-  if (abandoned_.load(std::memory_order_acquire)) throw Abandoned();
+}
+
+// Workers.
+
+void ThreadTeam::run_worker(int member) {
+  Desk& desk = desks_[static_cast<size_t>(member)];
+  uint64_t job = 0;
+  uint64_t done = 0;
+  uint32_t vain_spins = 0;
+  for (;;) {
+    job = wait_for_job(desk, job, vain_spins);
+    if (dismissed_.load(std::memory_order_relaxed)) return;
+    work_on(member, job, [&] {
+      // Either this sees that the caller sleeps, or the caller sees this before it does.
+      desk.done.store(++done, std::memory_order_seq_cst);
+      if (!caller_sleeps_.load(std::memory_order_seq_cst)) return;
+      caller_calls_.fetch_add(1, std::memory_order_release);
+      caller_calls_.notify_one();
+    });
+  }
+}
+
+uint64_t ThreadTeam::wait_for_job(Desk& desk, uint64_t seen, uint32_t& vain_spins) const {
+  uint64_t job = seen;
+  const auto changed = [&] {
+    job = job_of(desk.ticket.load(std::memory_order_acquire));
+    return job != seen;
+  };
+  if (may_spin_ ? spin_until(changed, vain_spins) : changed()) return job;
+  desk.state.store(State::kAsleep, std::memory_order_relaxed);
+  for (;;) {
+    const uint32_t calls = desk.calls.load(std::memory_order_acquire);
+    if (changed()) break;
+    desk.calls.wait(calls, std::memory_order_acquire);
+  }
+  desk.state.store(State::kAwake, std::memory_order_relaxed);
+  return job;
 }
 
 }  // namespace reprise

@@ -69,7 +69,7 @@ void SessionOptions::add_model(CommandLine& command, bool required) {
 
 void SessionOptions::add_device(CommandLine& command) {
   command.choice("--device", device, {"auto", "cpu"}, "where the model runs");
-  command.option("--threads", threads, "threads; 0: as many as CPU quota and affinity allow");
+  command.option("--threads", threads, "most threads; 0: as many as CPU quota and affinity allow");
   command.choice("--dtype", dtype, {"auto", "float32", "bfloat16"}, "dtype of the computation; auto: the checkpoint's");
 }
 

@@ -55,6 +55,18 @@ nlohmann::ordered_json weights_json(const model::LoadReport& report) {
           {"pack_cache", report.pack_cache}};
 }
 
+/// A line for each captured size that the device has chosen a number of cores for.
+std::string cores_text(const replay::GraphRunner& runner) {
+  std::string text;
+  for (const replay::CaptureReport::Bucket& bucket : runner.capture_report().buckets) {
+    const std::string choice = runner.core_choice(bucket.kind, bucket.size);
+    if (choice.empty()) continue;
+    text += fmt::format("threads   {} {}: chosen {}\n", bucket.kind == StepKind::kDecode ? "bs" : "prefill tokens",
+                        bucket.size, choice);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
@@ -100,6 +112,7 @@ std::string statement_text(engine::Engine& engine) {
     text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
   }
+  text += cores_text(engine.runner());
   text += weights_text(engine.model().load_report());
   text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens\n", megabytes(engine.kv_pool().bytes()),
                       engine.kv_pool().pages(), engine.kv_pool().page_size());
@@ -143,6 +156,7 @@ std::string statement_json(engine::Engine& engine) {
                                 {"milliseconds", bucket.milliseconds},
                                 {"bytes", bucket.bytes},
                                 {"pieces", bucket.pieces},
+                                {"cores", engine.runner().core_choice(bucket.kind, bucket.size)},
                                 {"failure", bucket.failure}});
   }
   json["capture_milliseconds"] = captures.milliseconds;

@@ -11,6 +11,24 @@ namespace {
 
 constexpr device::CoreLimit kNone;
 
+/// From the first to the last element of a tensor; of one that does not lie plainly, whatever its storage holds. False
+/// when that is not known.
+bool add_access(std::vector<device::MemoryAccess>& accesses, const Tensor& tensor, bool writes) {
+  if (!tensor.defined() || tensor.data() == nullptr) return true;
+  if (!tensor.format().is_plain()) {
+    if (tensor.storage() == nullptr) return false;
+    accesses.push_back({tensor.storage()->data(), tensor.storage()->bytes(), writes});
+    return true;
+  }
+  int64_t elements = 1;
+  for (size_t axis = 0; axis < tensor.rank(); ++axis) {
+    if (tensor.size(axis) == 0) return true;
+    elements += (tensor.size(axis) - 1) * tensor.stride(axis);
+  }
+  accesses.push_back({tensor.data(), static_cast<size_t>(elements) * size_of(tensor.dtype()), writes});
+  return true;
+}
+
 /// Gives a stream back the limit that it had, also behind an error.
 class LimitGuard {
  public:
@@ -120,7 +138,9 @@ void BoundGraph::run_nodes(device::Stream& stream, std::span<const ops::HostList
         if (recorder != nullptr && node.op->traits().host_tiled) {
           record_group(node, target, lists, *recorder);
         } else {
+          if (recorder != nullptr) declare_accesses(node, target);
           node.issue(target, lists);
+          if (recorder != nullptr) target.declare_accesses({});
         }
         break;
       case Kind::kRecord:
@@ -134,6 +154,18 @@ void BoundGraph::run_nodes(device::Stream& stream, std::span<const ops::HostList
         break;
     }
   }
+}
+
+void BoundGraph::declare_accesses(const Node& node, device::Stream& stream) {
+  accesses_.clear();
+  const std::vector<ops::TensorSpec>& specs = node.op->schema().tensors;
+  bool known = add_access(accesses_, node.workspace, true);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    known = add_access(accesses_, node.inputs[i], i >= specs.size() || specs[i].mutated) && known;
+  }
+  for (const Tensor& output : node.outputs) known = add_access(accesses_, output, true) && known;
+  if (!known) accesses_.clear();
+  stream.declare_accesses(accesses_);
 }
 
 void BoundGraph::set_core_limit(const Node& node, device::Stream& stream, device::CoreLimit outer) {

@@ -78,6 +78,7 @@ class BoundGraph {
   const std::string& op_name(int64_t node) const { return nodes_[static_cast<size_t>(node)].op->name(); }
 
  private:
+  void declare_accesses(const Node& node, device::Stream& stream);
   void run_nodes(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
                  int64_t first, int64_t last, device::CoreLimit outer);
   static void record_group(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
@@ -94,6 +95,7 @@ class BoundGraph {
   std::vector<std::string> side_stream_names_;
   size_t event_count_;
   bool has_limits_ = false;
+  std::vector<device::MemoryAccess> accesses_;  ///< scratch
   std::vector<std::unique_ptr<device::Stream>> side_streams_;
   std::vector<std::unique_ptr<device::Event>> events_;
 };

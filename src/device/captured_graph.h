@@ -40,6 +40,9 @@ class CapturedGraph {
   virtual void replay(Stream& stream) = 0;
 
   virtual GraphStatistics statistics() const = 0;
+  /// How many of its cores the device uses for replays and why, for people: "1 of 2 threads: 61.2 us alone, 75.3 us
+  /// shared". Empty where the device does not choose, or has not chosen yet.
+  virtual std::string core_choice() const { return {}; }
   /// One instruction a line, readable without other tools.
   virtual std::string to_text() const = 0;
   /// The same as one JSON object.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "device/capture.h"
@@ -20,6 +21,13 @@ struct CoreLimit {
   int matrix_cores = 0;
   int vector_cores = 0;
   friend bool operator==(const CoreLimit&, const CoreLimit&) = default;
+};
+
+/// Memory that launches read, or write and perhaps read.
+struct MemoryAccess {
+  const void* address = nullptr;
+  size_t bytes = 0;
+  bool writes = false;
 };
 
 struct StreamOptions {
@@ -48,6 +56,10 @@ class Stream {
   virtual bool synchronize_for(int timeout_ms) = 0;
   /// True when the queue is empty. kStreamCapturing during capture.
   virtual bool query() = 0;
+
+  /// Says what memory the launches that follow use at most, up to the next call; nothing: that is not known. In a
+  /// capture, launches that do not disturb each other may run at the same time then; a device may also ignore it.
+  virtual void declare_accesses(std::span<const MemoryAccess> accesses) { static_cast<void>(accesses); }
 
   /// Copies between device memory and device or pinned host memory. Pageable host memory: kPageableMemory on a stream
   /// that captures, and where a capture forbids it; otherwise the copy is done before the call returns.

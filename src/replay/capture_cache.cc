@@ -73,6 +73,10 @@ size_t CaptureCache::Entry::bytes() const {
   return sum;
 }
 
+std::string CaptureCache::Entry::core_choice() const {
+  return pieces.size() == 1 ? pieces[0].graph->core_choice() : std::string();
+}
+
 std::string CaptureCache::Entry::to_text() const {
   std::string text;
   for (const Piece& piece : pieces) {

@@ -69,6 +69,8 @@ class CaptureCache {
     int64_t launches() const;
     /// Of all captured pieces.
     size_t bytes() const;
+    /// How many cores replays use and why, see CapturedGraph::core_choice(); empty for several pieces.
+    std::string core_choice() const;
     std::string to_text() const;
     std::string to_json() const;
   };

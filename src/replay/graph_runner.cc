@@ -110,6 +110,11 @@ class GraphRunner::Implementation {
     return entry->to_text();
   }
 
+  std::string core_choice(StepKind kind, int32_t size) {
+    const CaptureCache::Entry* entry = cache_.find(key_of(kind, size));
+    return entry == nullptr ? std::string() : entry->core_choice();
+  }
+
   const StepCounters& counters() const { return counters_; }
   StepReason last_reason() const { return last_reason_; }
   const CaptureReport& report() const { return report_; }
@@ -507,6 +512,10 @@ const graph::Graph& GraphRunner::decode_graph() { return implementation_->decode
 
 const std::vector<compile::PassReport>& GraphRunner::decode_pass_reports() {
   return implementation_->decode_program().pass_reports();
+}
+
+std::string GraphRunner::core_choice(StepKind kind, int32_t size) const {
+  return implementation_->core_choice(kind, size);
 }
 
 std::string GraphRunner::program_text(int32_t bucket) { return implementation_->program_text(bucket); }

@@ -121,6 +121,8 @@ class GraphRunner {
   const graph::Graph& decode_graph();
   /// What the passes did to it.
   const std::vector<compile::PassReport>& decode_pass_reports();
+  /// How many of its cores the device uses for replays of a captured size, and why; empty when it does not say.
+  std::string core_choice(StepKind kind, int32_t size) const;
   /// The captured program of a bucket as text; captured on demand.
   std::string program_text(int32_t bucket);
 

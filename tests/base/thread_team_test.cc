@@ -4,8 +4,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <numeric>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
 #include <stdexcept>
+#include <string>
+#include <thread>
 
 #include "base/error.h"
 
@@ -19,79 +25,117 @@ class ThreadTeamSizes : public testing::TestWithParam<std::pair<int, int>> {
   ThreadTeam team_{GetParam().first, GetParam().second};
 };
 
-TEST_P(ThreadTeamSizes, EveryMemberRunsOncePerRun) {
-  std::vector<int> calls(static_cast<size_t>(team_.size()));
-  for (int run = 0; run < 200; ++run) team_.run([&](int member) { ++calls[static_cast<size_t>(member)]; });
-  for (const int count : calls) EXPECT_EQ(count, 200);
-}
-
-TEST_P(ThreadTeamSizes, TheCallerIsMemberZero) {
-  std::thread::id zero;
-  team_.run([&](int member) {
-    if (member == 0) zero = std::this_thread::get_id();
-  });
-  EXPECT_EQ(zero, std::this_thread::get_id());
-}
-
-TEST_P(ThreadTeamSizes, BarrierPublishesWhatMembersWrote) {
-  // Each round, every member sums what all wrote in the round before: a missing barrier shows as a wrong sum.
-  const size_t size = static_cast<size_t>(team_.size());
-  std::vector<int64_t> values(size, 1);
-  std::vector<int64_t> sums(size);
-  team_.run([&](int member) {
-    for (int round = 0; round < 30; ++round) {
-      int64_t sum = 0;
-      for (const int64_t value : values) sum += value;
-      sums[static_cast<size_t>(member)] = sum % 1000003;
-      team_.barrier();
-      values[static_cast<size_t>(member)] = sums[static_cast<size_t>(member)] + 1;
-      team_.barrier();
+TEST_P(ThreadTeamSizes, EachChunkIsDoneOnce) {
+  for (const int chunks : {0, 1, 2, 3, 7, 64, ThreadTeam::kMaxChunks}) {
+    std::vector<int> calls(static_cast<size_t>(chunks));
+    for (int round = 0; round < 20; ++round) {
+      team_.share(team_.size(), chunks, [&](int first, int last) {
+        for (int i = first; i < last; ++i) ++calls[static_cast<size_t>(i)];
+      });
     }
-  });
-  int64_t expected = 1;
-  for (int round = 0; round < 30; ++round) expected = expected * team_.size() % 1000003 + 1;
-  for (const int64_t value : values) EXPECT_EQ(value, expected);
-}
-
-TEST_P(ThreadTeamSizes, RunsOfFewerMembersLeaveTheOthersOut) {
-  for (int run = 0; run < 100; ++run) {
-    const int members = 1 + run % team_.size();
-    std::atomic<int> calls = 0;
-    team_.run(members, [&](int member) {
-      EXPECT_LT(member, members);
-      team_.barrier();
-      ++calls;
-    });
-    EXPECT_EQ(calls, members);
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), 20), chunks);
   }
 }
 
-TEST_P(ThreadTeamSizes, AnExceptionReachesTheCallerWhileOthersWaitInABarrier) {
-  for (int thrower = 0; thrower < team_.size(); ++thrower) {
-    const auto body = [&](int member) {
-      team_.barrier();
-      if (member == thrower) throw std::runtime_error("member " + std::to_string(member));
-      for (int i = 0; i < 100; ++i) team_.barrier();
-    };
-    try {
-      team_.run(body);
-      FAIL() << "the exception of member " << thrower << " was lost";
-    } catch (const std::runtime_error& error) {
-      EXPECT_EQ(error.what(), "member " + std::to_string(thrower));
-    }
-    // The team works as before.
-    std::atomic<int> calls = 0;
-    team_.run([&](int) {
-      team_.barrier();
-      ++calls;
-      team_.barrier();
+TEST_P(ThreadTeamSizes, WhatOneJobWroteTheNextOneSees) {
+  // Each round, every chunk sums what all wrote in the round before: work that is not waited for shows as a wrong sum.
+  constexpr int kChunks = 12;
+  std::vector<int64_t> values(kChunks, 1);
+  std::vector<int64_t> sums(kChunks);
+  int64_t expected = 1;
+  for (int round = 0; round < 300; ++round) {
+    team_.share(team_.size(), kChunks, [&](int first, int last) {
+      for (int i = first; i < last; ++i) {
+        int64_t sum = 0;
+        for (const int64_t value : values) sum += value;
+        sums[static_cast<size_t>(i)] = sum % 1000003;
+      }
     });
-    EXPECT_EQ(calls, team_.size());
+    team_.share(team_.size(), kChunks, [&](int first, int last) {
+      for (int i = first; i < last; ++i) values[static_cast<size_t>(i)] = sums[static_cast<size_t>(i)] + 1;
+    });
+    expected = expected * kChunks % 1000003 + 1;
+  }
+  for (const int64_t value : values) EXPECT_EQ(value, expected);
+}
+
+TEST_P(ThreadTeamSizes, NoMoreMembersTakePartThanAskedFor) {
+  for (int members = 1; members <= team_.size(); ++members) {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    for (int round = 0; round < 30; ++round) {
+      team_.share(members, 64, [&](int, int) {
+        const std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+      });
+    }
+    EXPECT_LE(threads.size(), static_cast<size_t>(members));
+  }
+}
+
+TEST_P(ThreadTeamSizes, MembersShareWorkThatTakesTime) {
+  // The caller's first chunk does not end before somebody else has begun one. A member that is called may come late, or
+  // not at all when the machine is busy: then the job is tried again.
+  if (team_.size() == 1) return;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::atomic<bool> helped = false;
+    const std::thread::id caller = std::this_thread::get_id();
+    team_.share(team_.size(), 2 * team_.size(), [&](int, int) {
+      if (std::this_thread::get_id() != caller) helped = true;
+      const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      while (!helped && std::chrono::steady_clock::now() < give_up_at) std::this_thread::yield();
+    });
+    if (helped) return;
+  }
+  FAIL() << "nobody came to help in 100 jobs";
+}
+
+TEST_P(ThreadTeamSizes, AMemberThatDoesNotComeIsNotWaitedFor) {
+  // All others are busy in a chunk of another job's function until the caller has done all the rest by itself.
+  std::atomic<int> done = 0;
+  constexpr int kChunks = 40;
+  const std::thread::id caller = std::this_thread::get_id();
+  team_.share(team_.size(), kChunks, [&](int first, int last) {
+    if (std::this_thread::get_id() != caller) {
+      const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (done < kChunks - (team_.size() - 1) && std::chrono::steady_clock::now() < give_up_at)
+        std::this_thread::yield();
+      EXPECT_GE(done, kChunks - (team_.size() - 1)) << "the others' chunks were left to those who hold one";
+    }
+    done += last - first;
+  });
+  EXPECT_EQ(done, kChunks);
+}
+
+TEST_P(ThreadTeamSizes, AnExceptionReachesTheCallerAndTheTeamWorksOn) {
+  for (int thrower = 0; thrower < 10; ++thrower) {
+    try {
+      team_.share(team_.size(), 10, [&](int first, int last) {
+        if (first <= thrower && thrower < last) throw std::runtime_error("chunk " + std::to_string(thrower));
+      });
+      FAIL() << "the exception of chunk " << thrower << " was lost";
+    } catch (const std::runtime_error& error) {
+      EXPECT_EQ(error.what(), "chunk " + std::to_string(thrower));
+    }
+    std::atomic<int> chunks = 0;
+    team_.share(team_.size(), 10, [&](int first, int last) { chunks += last - first; });
+    EXPECT_EQ(chunks, 10);
   }
 }
 
 TEST_P(ThreadTeamSizes, OneOfManyExceptionsReachesTheCaller) {
-  EXPECT_THROW(team_.run([](int member) { throw std::runtime_error(std::to_string(member)); }), std::runtime_error);
+  const auto fail = [](int first, int) { throw std::runtime_error(std::to_string(first)); };
+  for (int i = 0; i < 5; ++i) EXPECT_THROW(team_.share(team_.size(), 20, fail), std::runtime_error);
+}
+
+TEST_P(ThreadTeamSizes, SleepersAreCalledAgain) {
+  std::atomic<int> chunks = 0;
+  for (int i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    for (int job = 0; job < 3; ++job)
+      team_.share(team_.size(), 8, [&](int first, int last) { chunks += last - first; });
+  }
+  EXPECT_EQ(chunks, 5 * 3 * 8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, ThreadTeamSizes,

@@ -49,11 +49,12 @@ void CaptureSession::add(uint16_t lane, const Instruction& instruction) {
 }
 
 void CaptureSession::add_launch(uint16_t lane, const Instruction& instruction, std::span<const std::byte> arguments,
-                                std::span<const std::byte> tail) {
+                                std::span<const std::byte> tail, std::span<const MemoryAccess> accesses) {
   check_valid();
   if (group_ && group_->lane != lane) refuse_in_group("launch of another stream");
   ++lanes_[lane].work;
-  program().add_launch(instruction, lane, arguments, tail);
+  // An update may bring launches that use other memory.
+  program().add_launch(instruction, lane, arguments, tail, group_ ? std::span<const MemoryAccess>() : accesses);
 }
 
 void CaptureSession::add_external(Opcode opcode, uint16_t lane, std::shared_ptr<EventState> event) {

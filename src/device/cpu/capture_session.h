@@ -40,7 +40,7 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   // launch on the group's stream throws kTaskGroupOperation and is reported again by end_group().
   void add(uint16_t lane, const Instruction& instruction);
   void add_launch(uint16_t lane, const Instruction& instruction, std::span<const std::byte> arguments,
-                  std::span<const std::byte> tail);
+                  std::span<const std::byte> tail, std::span<const MemoryAccess> accesses);
   void add_external(Opcode opcode, uint16_t lane, std::shared_ptr<EventState> event);
   void record(uint16_t lane, const std::shared_ptr<EventState>& event);
   /// For an event whose last record is in this capture.

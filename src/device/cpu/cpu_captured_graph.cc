@@ -40,6 +40,11 @@ GraphStatistics CpuCapturedGraph::statistics() const {
   return program_->statistics();
 }
 
+std::string CpuCapturedGraph::core_choice() const {
+  const std::unique_lock lock = lock_for_reading();
+  return program_->thread_choice().to_text();
+}
+
 std::string CpuCapturedGraph::to_text() const {
   const std::unique_lock lock = lock_for_reading();
   return graph_text(*program_, core_->memory.map());

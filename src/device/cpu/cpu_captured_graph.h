@@ -18,6 +18,7 @@ class CpuCapturedGraph : public CapturedGraph {
 
   void replay(Stream& stream) override;
   GraphStatistics statistics() const override;
+  std::string core_choice() const override;
   std::string to_text() const override;
   std::string to_json() const override;
   uint64_t hash(bool with_addresses) const override;

@@ -16,9 +16,10 @@ void GraphProgram::add(Instruction instruction, uint16_t lane) {
 }
 
 void GraphProgram::add_launch(Instruction instruction, uint16_t lane, std::span<const std::byte> arguments,
-                              std::span<const std::byte> tail) {
+                              std::span<const std::byte> tail, std::span<const MemoryAccess> accesses) {
   instruction.lane = lane;
   list_.add_launch(instruction, arguments, tail);
+  if (!accesses.empty()) accesses_.add(list_.size() - 1, accesses);
 }
 
 void GraphProgram::add_external(Opcode opcode, uint16_t lane, std::shared_ptr<EventState> event) {
@@ -42,6 +43,9 @@ void GraphProgram::seal() {
   }
   lay_out_arguments();
   plan_segments();
+  // Where lanes wait for something outside, what runs between two instructions of one is not known here.
+  if (plans_.size() == 1) accesses_.mark_independent(list_.instructions());
+  accesses_ = LaunchAccesses();
   sealed_ = true;
 }
 
@@ -128,11 +132,15 @@ void GraphProgram::start(const void* replayer) {
 void GraphProgram::run_segment(const Segment& segment, SegmentRunner& runner, std::exception_ptr& error) {
   const Instruction& gate = list_[segment.first];
   if (gate.opcode == Opcode::kExternalWait) gate.event.event->signalled = false;  // consumes the record
-  runner.run(instructions().subspan(segment.first, segment.last - segment.first), error);
+  runner.run(list_.instructions().subspan(segment.first, segment.last - segment.first), options_, error);
 }
 
 bool GraphProgram::advance(const void* replayer, SegmentRunner& runner, std::exception_ptr& error) {
-  if (replayer_ == nullptr) start(replayer);
+  if (replayer_ == nullptr) {
+    start(replayer);
+    // One that waits for others takes a time that says nothing.
+    options_ = choice_.begin(runner.threads(), plans_.size() == 1);
+  }
   const auto ready = [this](const LanePlan& plan) {
     return plan.next < plan.segments.size() && is_ready(plan.segments[plan.next]);
   };
@@ -143,7 +151,10 @@ bool GraphProgram::advance(const void* replayer, SegmentRunner& runner, std::exc
   }
   const bool ended =
       std::all_of(plans_.begin(), plans_.end(), [](const LanePlan& plan) { return plan.next == plan.segments.size(); });
-  if (ended) replayer_ = nullptr;
+  if (ended) {
+    replayer_ = nullptr;
+    choice_.end();
+  }
   return ended;
 }
 

@@ -10,8 +10,10 @@
 #include "device/captured_graph.h"
 #include "device/cpu/event_state.h"
 #include "device/cpu/instruction_list.h"
+#include "device/cpu/launch_accesses.h"
 #include "device/cpu/segment_runner.h"
 #include "device/cpu/task_group.h"
+#include "device/cpu/thread_choice.h"
 
 namespace reprise::device::cpu {
 
@@ -40,8 +42,9 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
   // Building.
   uint16_t add_lane(std::string name, int priority);
   void add(Instruction instruction, uint16_t lane);
+  /// `accesses`: all memory that the launch uses; nothing: not known.
   void add_launch(Instruction instruction, uint16_t lane, std::span<const std::byte> arguments,
-                  std::span<const std::byte> tail);
+                  std::span<const std::byte> tail, std::span<const MemoryAccess> accesses);
   void add_external(Opcode opcode, uint16_t lane, std::shared_ptr<EventState> event);
   uint32_t add_edge() { return edges_++; }
   /// A group of the launches from instruction `first` up to here.
@@ -53,6 +56,7 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
   std::span<const Instruction> instructions() const { return list_.instructions(); }
   const std::vector<Lane>& lanes() const { return lanes_; }
   GraphStatistics statistics() const;
+  const ThreadChoice& thread_choice() const { return choice_; }
 
   // Running; by the executing thread only.
   /// Whether advance() would do something for this replayer (any address that stands for one replay's stream). Replays
@@ -89,6 +93,7 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
   std::vector<Lane> lanes_;
   std::vector<std::unique_ptr<CpuTaskGroup>> groups_;
   uint32_t edges_ = 0;
+  LaunchAccesses accesses_;  ///< while it is built
 
   bool sealed_ = false;
   std::unique_ptr<std::byte[]> arguments_;
@@ -96,6 +101,8 @@ class GraphProgram : public std::enable_shared_from_this<GraphProgram> {
   std::vector<LanePlan> plans_;      ///< most urgent lane first
   std::vector<uint8_t> edges_done_;  ///< by edge, of the running replay
   const void* replayer_ = nullptr;   ///< of the running replay
+  ThreadChoice choice_;
+  SegmentRunner::Options options_;  ///< of the running replay
 };
 
 }  // namespace reprise::device::cpu

@@ -85,6 +85,11 @@ struct Instruction {
   uint16_t threads = 0;         ///< the most threads that may share it; 0: all
   uint32_t argument_bytes = 0;  ///< of launches
   uint32_t tail_bytes = 0;
+  /// Of launches in captured graphs: how long one thread takes for a tile, as replays have shown; 0: not known yet.
+  float tile_nanoseconds = 0;
+  /// Of launches in captured graphs: so many instructions from here on hold launches of which none uses what another
+  /// one writes, and nothing else that does anything. 0: not known.
+  uint16_t independent = 0;
   union {
     LaunchOperands launch;
     CopyOperands copy;

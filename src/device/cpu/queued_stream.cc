@@ -135,12 +135,18 @@ void QueuedStream::launch(const Kernel& kernel, int64_t tiles, std::span<const s
   instruction.threads = thread_limit();
   if (update_) return launch_as_update(instruction, arguments, tail);
   if (capture_ != nullptr) {
-    capture_->add_launch(lane_, instruction, arguments, tail);
+    capture_->add_launch(lane_, instruction, arguments, tail, accesses_);
   } else {
     append().add_launch(instruction, arguments, tail);
     bound_queue(lock);
   }
   ++core_->counters.launches;
+}
+
+void QueuedStream::declare_accesses(std::span<const MemoryAccess> accesses) {
+  const Lock lock(core_->mutex);
+  if (capture_ == nullptr) return;
+  accesses_.assign(accesses.begin(), accesses.end());
 }
 
 void QueuedStream::copy_async(void* destination, const void* source, size_t bytes, CopyKind kind) {

@@ -29,6 +29,8 @@ class QueuedStream : public CpuStream {
   void launch(const Kernel& kernel, int64_t tiles, std::span<const std::byte> arguments,
               std::span<const std::byte> tail) override;
 
+  void declare_accesses(std::span<const MemoryAccess> accesses) override;
+
   void synchronize() override;
   bool synchronize_for(int timeout_ms) override;
   bool query() override;
@@ -99,7 +101,8 @@ class QueuedStream : public CpuStream {
   std::shared_ptr<CaptureSession> capture_;  ///< the one in which it takes part
   uint16_t lane_ = 0;                        ///< there
   std::optional<Update> update_;
-  InstructionList staged_;  ///< the update's launches
+  InstructionList staged_;              ///< the update's launches
+  std::vector<MemoryAccess> accesses_;  ///< of the launches of a capture that come next; empty: not known
 };
 
 }  // namespace reprise::device::cpu

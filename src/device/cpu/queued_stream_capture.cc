@@ -21,6 +21,7 @@ void QueuedStream::begin_capture(CaptureMode mode) {
 void QueuedStream::leave_capture() {
   capture_ = nullptr;
   lane_ = 0;
+  accesses_.clear();
 }
 
 void QueuedStream::end_session(CpuCore& core, const std::shared_ptr<CaptureSession>& session) {

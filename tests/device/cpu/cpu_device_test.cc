@@ -52,13 +52,13 @@ class CpuThreads : public testing::TestWithParam<int> {
   std::unique_ptr<Device> device_;
 };
 
-TEST_P(CpuThreads, TilesAreDealtToAllThreadsAndEachIsDoneOnce) {
+TEST_P(CpuThreads, EachTileIsDoneOnceByOneOfTheThreads) {
   const auto stream = device_->create_stream();
   for (const int64_t tiles : {0, 1, 2, 5, 7, 64}) {
     std::vector<std::thread::id> threads(static_cast<size_t>(tiles));
     cpu_stream(*stream).launch(kTrace, tiles, TraceArguments{threads.data()});
     stream->synchronize();
-    EXPECT_EQ(distinct(threads), static_cast<size_t>(std::min<int64_t>(tiles, GetParam()))) << tiles;
+    EXPECT_LE(distinct(threads), static_cast<size_t>(std::min<int64_t>(tiles, GetParam()))) << tiles;
     EXPECT_EQ(std::count(threads.begin(), threads.end(), std::thread::id()), 0);
   }
 }
@@ -133,7 +133,7 @@ TEST_P(CpuThreads, ACoreLimitBoundsTheThreadsOfALaunch) {
       stream->set_core_limit(cores);
       cpu_stream(*stream).launch(kTrace, 64, TraceArguments{threads.data()});
       stream->synchronize();
-      EXPECT_EQ(distinct(threads), static_cast<size_t>(limit));
+      EXPECT_LE(distinct(threads), static_cast<size_t>(limit));
     }
   }
   // Frozen at capture, whatever the stream's limit is at replay.
@@ -190,7 +190,8 @@ TEST(CpuDevice, AnErrorOfAKernelReachesTheCallerAndTheDeviceGoesOn) {
     EXPECT_ERROR(ErrorCode::kInternal, stream->synchronize());
     cpu_stream(*stream).launch(kCount, 2, CountArguments{&calls});
     EXPECT_TRUE(stream->synchronize_for(2000));
-    EXPECT_EQ(calls, threads == 1 ? 1 : 2);
+    EXPECT_GE(calls, 1);
+    EXPECT_LE(calls, 2);
     stream->begin_capture(CaptureMode::kThreadLocal);
     cpu_stream(*stream).launch(kFaulty, 3, CountArguments{&calls});
     const auto graph = stream->end_capture();

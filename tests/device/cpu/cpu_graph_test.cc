@@ -206,7 +206,7 @@ TEST_P(ReplayCost, EagerLaunchesAllocateNothingOnceTheQueueHasGrown) {
   EXPECT_EQ(allocation_count() - before, 0);
 }
 
-TEST_P(ReplayCost, AThreadCallsAKernelOncePerLaunch) {
+TEST_P(ReplayCost, ALaunchCallsItsKernelAFewTimesWhateverItsTiles) {
   struct Arguments {
     std::atomic<int>* calls;
   };
@@ -221,7 +221,9 @@ TEST_P(ReplayCost, AThreadCallsAKernelOncePerLaunch) {
   const auto graph = stream->end_capture();
   graph->replay(*stream);
   stream->synchronize();
-  EXPECT_EQ(calls, 10 * GetParam());
+  // One call where one thread does it; otherwise a few chunks for each thread.
+  EXPECT_GE(calls, 10);
+  EXPECT_LE(calls, GetParam() == 1 ? 10 : 10 * 4 * GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ReplayCost, testing::Values(1, 2, 5), testing::PrintToStringParamName());
