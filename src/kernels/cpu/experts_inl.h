@@ -30,16 +30,21 @@ void experts_up(const void* arguments, int64_t first, int64_t last) {
   const int64_t end = whole ? a.columns : last * kLinearBlock;
   LinearArguments one = product_of(product);
   const int64_t expert_elements = linear_blocks(product.outputs) * packed_block_elements(kElementOf<W>, product.inputs);
+  const auto block_of = [&](int64_t expert, int64_t block) {
+    return static_cast<const W*>(product.weight) + expert * expert_elements +
+           block * packed_block_elements(kElementOf<W>, product.inputs);
+  };
   for (int64_t expert = 0; expert < product.rows.experts; ++expert) {
     const int64_t row = group_bound(product.rows, expert);
     const int64_t last_row = group_bound(product.rows, expert + 1);
     if (row >= last_row) continue;
-    one.weight = static_cast<const W*>(product.weight) + expert * expert_elements;
+    one.weight = block_of(expert, 0);
     if (whole) {
       linear_rectangle<X, W>(one, row, last_row, 0, linear_blocks(product.outputs));
     } else {
-      linear_rectangle<X, W>(one, row, last_row, first, last);
-      linear_rectangle<X, W>(one, row, last_row, up + first, up + last);
+      const int64_t next = next_group(product.rows, expert);
+      linear_rectangle<X, W>(one, row, last_row, first, last, block_of(expert, up + first));
+      linear_rectangle<X, W>(one, row, last_row, up + first, up + last, next < 0 ? nullptr : block_of(next, first));
     }
     swiglu_rows<X>(a, row, last_row, begin, end);
   }

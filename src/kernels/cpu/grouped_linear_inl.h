@@ -24,9 +24,13 @@ void grouped_linear(const void* arguments, int64_t first, int64_t last) {
   const GroupedLinearArguments& a = *static_cast<const GroupedLinearArguments*>(arguments);
   const int64_t expert_elements = linear_blocks(a.outputs) * packed_block_elements(kElementOf<W>, a.inputs);
   LinearArguments one = product_of(a);
+  const auto weight_of = [&](int64_t expert) { return static_cast<const W*>(a.weight) + expert * expert_elements; };
   for_each_group(a.rows, a.outputs, first, last, [&](int64_t expert, int64_t begin, int64_t end) {
-    one.weight = static_cast<const W*>(a.weight) + expert * expert_elements;
-    linear_rectangle<X, W>(one, begin, end, first, last);
+    one.weight = weight_of(expert);
+    const int64_t next = next_group(a.rows, expert);
+    linear_rectangle<X, W>(
+        one, begin, end, first, last,
+        next < 0 ? nullptr : weight_of(next) + first * packed_block_elements(kElementOf<W>, a.inputs));
   });
 }
 

@@ -7,6 +7,14 @@ REPRISE_INLINE int64_t group_bound(const GroupedRows& rows, int64_t expert) {
   return smaller(larger(rows.offsets[expert], 0), rows.count);
 }
 
+/// The next expert that has rows, or -1.
+REPRISE_INLINE int64_t next_group(const GroupedRows& rows, int64_t expert) {
+  while (++expert < rows.experts) {
+    if (group_bound(rows, expert) < group_bound(rows, expert + 1)) return expert;
+  }
+  return -1;
+}
+
 /// Calls product(expert, first_row, last_row) for each expert that has rows, then makes the rows behind theirs 0 in the
 /// blocks [first_block, last_block) of `outputs` columns.
 template <typename Product>

@@ -111,9 +111,9 @@ REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t
   }
 }
 
-/// Rows [first_row, last_row) times blocks [first_block, last_block).
+/// Rows [first_row, last_row) times blocks [first_block, last_block). `after`: the block that is needed next, or null.
 REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_row, int64_t last_row,
-                                   int64_t first_block, int64_t last_block) {
+                                   int64_t first_block, int64_t last_block, const char* after = nullptr) {
   const auto rows_over = [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
     const int64_t row = first_row + first;
     if constexpr (kInt8MaxRows >= 8) {
@@ -130,7 +130,7 @@ REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_r
     if (rows == 1) int8_rows<1>(a, row, begin, end, ahead);
   };
   for_each_panel<kInt8MaxRows>(static_cast<const char*>(a.weight), int8_block_bytes(a.inputs), last_row - first_row,
-                               first_block, last_block, rows_over);
+                               first_block, last_block, after, rows_over);
 }
 
 inline void int8_linear(const void* arguments, int64_t first, int64_t last) {
@@ -154,10 +154,13 @@ inline void int8_grouped_linear(const void* arguments, int64_t first, int64_t la
   one.x_row_stride = a.x_row_stride;
   one.y_row_stride = a.outputs;
   one.y_element = a.rows.y_element;
+  const auto weight_of = [&](int64_t expert) { return static_cast<const char*>(a.weight) + expert * expert_bytes; };
   for_each_group(a.rows, a.outputs, first, last, [&](int64_t expert, int64_t begin, int64_t end) {
-    one.weight = static_cast<const char*>(a.weight) + expert * expert_bytes;
+    one.weight = weight_of(expert);
     one.scale = a.scale + expert * a.outputs;
-    int8_rectangle(one, begin, end, first, last);
+    const int64_t next = next_group(a.rows, expert);
+    int8_rectangle(one, begin, end, first, last,
+                   next < 0 ? nullptr : weight_of(next) + first * int8_block_bytes(a.inputs));
   });
 }
 

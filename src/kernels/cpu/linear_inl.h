@@ -188,10 +188,10 @@ REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t f
 /// Rows that a register tile takes at most.
 constexpr int64_t kLinearTileRows = kRegisterBudget >= 16 ? 8 : kMaxTileRows;
 
-/// Rows [first_row, last_row) times blocks [first_block, last_block).
+/// Rows [first_row, last_row) times blocks [first_block, last_block). `after`: the block that is needed next, or null.
 template <typename X, typename W>
 void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_row, int64_t first_block,
-                      int64_t last_block) {
+                      int64_t last_block, const void* after = nullptr) {
   const int64_t stride = packed_block_elements(kElementOf<W>, a.inputs) * static_cast<int64_t>(sizeof(W));
   const auto rows_over = [&](int64_t begin, int64_t end, int64_t first, int64_t rows, const Ahead& ahead) {
     const int64_t row = first_row + first;
@@ -206,7 +206,7 @@ void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_
     if (rows == 1) linear_rows<1, X, W>(a, row, begin, end, ahead);
   };
   for_each_panel<kLinearTileRows>(static_cast<const char*>(a.weight), stride, last_row - first_row, first_block,
-                                  last_block, rows_over);
+                                  last_block, static_cast<const char*>(after), rows_over);
 }
 
 /// Tiles as for_each_rectangle deals them.

@@ -8,9 +8,11 @@ inline constexpr int64_t kLinearRowBlock = 96;
 /// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
 inline constexpr int64_t kLinearPanel = 4;
 /// Bytes of a panel up to which the next one is fetched as a whole: while several register tiles pass (both, and x, are
-/// in the second-level cache then), or a single one of several rows, whose multiplying takes as long as the memory.
+/// in the second-level cache then), or a single one of several rows, whose multiplying takes as long as the memory, or
+/// one of few rows, which is soon through a small panel.
 inline constexpr int64_t kMostBytesAhead = 224 << 10;
 inline constexpr int64_t kMostBytesAheadOfOne = 96 << 10;
+inline constexpr int64_t kMostBytesAheadOfFewRows = 52 << 10;
 /// Rows above which nothing is fetched: multiplying takes far longer than the memory.
 inline constexpr int64_t kMostRowsAhead = kLinearRowBlock;
 
@@ -72,16 +74,17 @@ REPRISE_INLINE void fetch(const Ahead& ahead, int64_t first_step) {
 }
 
 /// All rows over one panel of blocks [first_block, last_block) after the other: calls rows_over(first block of the
-/// panel, its end, first row of a register tile, its rows, what it fetches). Blocks are `block_stride` bytes apart.
+/// panel, its end, first row of a register tile, its rows, what it fetches). Blocks are `block_stride` bytes apart;
+/// behind the last one goes on, with other rows, what begins at `after`, which may be null.
 template <int64_t kMostRows, typename RowsOver>
 REPRISE_INLINE void for_each_panel(const char* weight, int64_t block_stride, int64_t rows, int64_t first_block,
-                                   int64_t last_block, RowsOver rows_over) {
+                                   int64_t last_block, const char* after, RowsOver rows_over) {
   const int64_t tiles = count_tiles(kMostRows, rows);
-  const int64_t most_bytes = tiles > 1 ? kMostBytesAhead : rows > 6 ? kMostBytesAheadOfOne : 0;
+  const int64_t most_bytes = tiles > 1 ? kMostBytesAhead : rows > 6 ? kMostBytesAheadOfOne : kMostBytesAheadOfFewRows;
   const bool whole = kLinearPanel * block_stride <= most_bytes;
   for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
     const int64_t end = smaller(panel + kLinearPanel, last_block);
-    const char* next = rows <= kMostRowsAhead && end < last_block ? weight + end * block_stride : nullptr;
+    const char* next = rows > kMostRowsAhead ? nullptr : end < last_block ? weight + end * block_stride : after;
     int64_t tile = 0;
     for (int64_t row = 0; row < rows; ++tile) {
       const int64_t count = rows_of_tile(kMostRows, rows - row);
