@@ -98,6 +98,19 @@ Tensor KernelCases::weight_stack(DType dtype, int64_t outputs, int64_t inputs, i
   return stack.finish();
 }
 
+std::vector<Tensor> KernelCases::expert_stacks(DType dtype, int64_t outputs, int64_t inputs) {
+  const int64_t experts = config_.num_experts;
+  const int64_t count = copies_for(experts * outputs * inputs * static_cast<int64_t>(size_of(dtype)));
+  const Tensor all = weight_stack(dtype, outputs, inputs, count * experts);
+  const size_t bytes = all.storage()->bytes() / static_cast<size_t>(count);
+  std::vector<Tensor> copies;
+  for (int64_t i = 0; i < count; ++i) {
+    const TensorMeta meta(dtype, {experts, outputs, inputs}, all.format());
+    copies.push_back(all.with_meta(meta, static_cast<size_t>(i) * bytes));
+  }
+  return copies;
+}
+
 std::vector<Tensor> KernelCases::weights(DType dtype, int64_t outputs, int64_t inputs) {
   const int64_t count = copies_for(outputs * inputs * static_cast<int64_t>(size_of(dtype)));
   const Tensor stack = weight_stack(dtype, outputs, inputs, count);
@@ -172,7 +185,7 @@ void KernelCases::expert_product(const std::string& name, DType dtype, int64_t o
   if (!wanted_(kernel)) return;
   const int64_t count = config_.num_experts;
   const int64_t top_k = config_.num_experts_per_tok;
-  const Tensor stack = weight_stack(dtype, outputs, inputs, count);
+  const auto stacks = std::make_shared<Rotation<Tensor>>(expert_stacks(dtype, outputs, inputs));
   const Tensor scale = filled(DType::kF32, {count, outputs});
   for (const int32_t tokens : options_.rows) {
     const int64_t rows = tokens * top_k;
@@ -187,11 +200,13 @@ void KernelCases::expert_product(const std::string& name, DType dtype, int64_t o
                    .multiply_adds = rows * outputs * inputs,
                    .call = {}};
     if (int8) {
-      one.call = [this, turns, x, stack, scale, row_scales] {
-        ops::int8_grouped_linear(context_, x, stack, turns->next(), scale, row_scales, DType::kBF16);
+      one.call = [this, turns, x, stacks, scale, row_scales] {
+        ops::int8_grouped_linear(context_, x, stacks->next(), turns->next(), scale, row_scales, DType::kBF16);
       };
     } else {
-      one.call = [this, turns, x, stack] { ops::grouped_linear(context_, x, {.weight = stack}, turns->next()); };
+      one.call = [this, turns, x, stacks] {
+        ops::grouped_linear(context_, x, {.weight = stacks->next()}, turns->next());
+      };
     }
     use(std::move(one));
   }
@@ -218,12 +233,10 @@ void KernelCases::expert_layer(DType dtype, const Use& use) {
   const int64_t top_k = config_.num_experts_per_tok;
   const int64_t hidden = config_.hidden_size;
   const int64_t width = config_.moe_intermediate_size;
-  ops::LinearWeights gate_up{.weight = weight_stack(dtype, 2 * width, hidden, count)};
-  ops::LinearWeights down{.weight = weight_stack(dtype, hidden, width, count)};
-  if (int8) {
-    gate_up.scale = filled(DType::kF32, {count, 2 * width});
-    down.scale = filled(DType::kF32, {count, hidden});
-  }
+  const auto up_stacks = std::make_shared<Rotation<Tensor>>(expert_stacks(dtype, 2 * width, hidden));
+  const auto down_stacks = std::make_shared<Rotation<Tensor>>(expert_stacks(dtype, hidden, width));
+  const Tensor up_scale = filled(DType::kF32, {count, 2 * width});
+  const Tensor down_scale = filled(DType::kF32, {count, hidden});
   for (const int32_t tokens : options_.rows) {
     const int64_t rows = tokens * top_k;
     const auto turns = std::make_shared<Rotation<ops::ExpertChoice>>(expert_choices(tokens));
@@ -234,12 +247,15 @@ void KernelCases::expert_layer(DType dtype, const Use& use) {
          .rows = tokens,
          .bytes = std::min(count, rows) * 3 * width * hidden * static_cast<int64_t>(size_of(dtype)),
          .multiply_adds = rows * 3 * width * hidden,
-         .call = [this, turns, x, gate_up, down, int8] {
+         .call = [this, turns, x, up_stacks, down_stacks, up_scale, down_scale, int8] {
            const ops::ExpertChoice& choice = turns->next();
+           const Tensor& up = up_stacks->next();
+           const Tensor& down = down_stacks->next();
            if (int8) {
-             ops::int8_moe_experts(context_, x, choice, gate_up, down);
+             ops::int8_moe_experts(context_, x, choice, {.weight = up, .scale = up_scale},
+                                   {.weight = down, .scale = down_scale});
            } else {
-             ops::moe_experts(context_, x, choice, gate_up.weight, down.weight);
+             ops::moe_experts(context_, x, choice, up, down);
            }
          }});
   }

@@ -60,6 +60,8 @@ class KernelCases {
   std::vector<Tensor> weights(DType dtype, int64_t outputs, int64_t inputs);
   void products(const Use& use);
   void product(const std::string& name, DType dtype, int64_t outputs, int64_t inputs, const Use& use);
+  /// Stacks of the model's experts, in as many copies.
+  std::vector<Tensor> expert_stacks(DType dtype, int64_t outputs, int64_t inputs);
   /// How `rows` rows may lie evenly among the experts: each turn goes on where the one before it ended.
   std::vector<Tensor> expert_offsets(int64_t rows);
   void expert_product(const std::string& name, DType dtype, int64_t outputs, int64_t inputs, const Use& use);
