@@ -15,7 +15,7 @@ namespace reprise::graph {
 ///     parameter %w0 "model.norm.weight" : float32[64]
 ///     list %kv_lengths : int[s1]
 ///     %x = embedding(%token_ids, %w0) {dtype = bfloat16} : bfloat16[s0, 64]  # qwen3.cc:42
-///     store_kv(%k, %v, %slots, %k_cache, %v_cache)
+///     store_kv(%k, %v, %slots, %k_cache, %v_cache, none, none)
 ///     return %x
 ///   }
 ///

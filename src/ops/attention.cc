@@ -18,7 +18,7 @@ void infer_paged_attention(const OpCall& call, std::span<TensorMeta> outputs) {
   require_rank(call, 0, 3);
   require_dense_rows(call, 0);
   for (const size_t cache : {1, 2}) {
-    require_same_dtype(call, cache, 0);
+    require_cache_dtype(call, cache, call.inputs[4].defined());
     require_rank(call, cache, 4);
     require_contiguous(call, cache);
   }
@@ -31,6 +31,7 @@ void infer_paged_attention(const OpCall& call, std::span<TensorMeta> outputs) {
                   fmt::format("has shape {}, which does not go with argument 'q' of shape {}", cache.to_string(),
                               q.shape().to_string()));
   }
+  require_kv_scales(call, 4, cache);
   const Tensor& tables = call.inputs[3];
   require_dtype(call, 3, DType::kI32);
   require_rank(call, 3, 2);
@@ -47,13 +48,29 @@ void infer_paged_attention(const OpCall& call, std::span<TensorMeta> outputs) {
   outputs[0] = TensorMeta(q.dtype(), q.shape());
 }
 
+/// The rows of a cache, and their scales, which are 1 where there are none.
+class CacheReader {
+ public:
+  CacheReader(const Tensor& cache, const Tensor& scales) : cache_(cache), scales_(scales), rows_(cache) {}
+  double operator()(int64_t row, int64_t column) const {
+    if (!scales_.defined()) return rows_(row, column);
+    return cache_.data_as<int8_t>()[row * rows_.columns() + column];
+  }
+  double scale(int64_t row) const { return scales_.defined() ? scales_.data_as<float>()[row] : 1.0; }
+
+ private:
+  const Tensor& cache_;
+  const Tensor& scales_;
+  RowReader rows_;
+};
+
 /// One row and head: scores, softmax, weighted sum.
 void attend(const OpCall& call, int64_t sequence, int64_t row, int64_t head, int64_t keys) {
   const Tensor& q_tensor = call.inputs[0];
   const Tensor& cache = call.inputs[1];
   const RowReader q(q_tensor);
-  const RowReader k(cache);
-  const RowReader v(call.inputs[2]);
+  const CacheReader k(cache, call.inputs[4]);
+  const CacheReader v(call.inputs[2], call.inputs[5]);
   RowWriter out(call.outputs[0]);
   const int64_t heads = q_tensor.size(1);
   const int64_t kv_heads = cache.size(2);
@@ -71,11 +88,12 @@ void attend(const OpCall& call, int64_t sequence, int64_t row, int64_t head, int
     double score = 0;
     for (int64_t i = 0; i < q.columns(); ++i)
       score += static_cast<double>(q(row * heads + head, i)) * k(key_row(key), i);
-    weights[static_cast<size_t>(key)] = score * call.float_attribute(0);
+    weights[static_cast<size_t>(key)] = score * (k.scale(key_row(key)) * call.float_attribute(0));
     largest = std::max(largest, weights[static_cast<size_t>(key)]);
   }
   double total = 0;
   for (double& weight : weights) total += weight = std::exp(weight - largest);
+  for (int64_t key = 0; key < keys; ++key) weights[static_cast<size_t>(key)] *= v.scale(key_row(key));
   for (int64_t i = 0; i < q.columns(); ++i) {
     double sum = 0;
     for (int64_t key = 0; key < keys; ++key) sum += weights[static_cast<size_t>(key)] * v(key_row(key), i);
@@ -100,15 +118,15 @@ void reference_paged_attention(const OpCall& call) {
 }  // namespace
 
 Tensor paged_attention(ForwardContext& context, const Tensor& q, const Tensor& k_cache, const Tensor& v_cache,
-                       double scale, std::source_location where) {
-  return dispatch_call(context, "paged_attention", {q, k_cache, v_cache, context.block_tables},
+                       double scale, const KvScales& scales, std::source_location where) {
+  return dispatch_call(context, "paged_attention", {q, k_cache, v_cache, context.block_tables, scales.k, scales.v},
                        {context.query_lengths, context.kv_lengths}, {scale}, where);
 }
 
 void register_attention(Registry& registry) {
   registry.add(
-      OpDef("paged_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_tables, int[]^ query_lengths, "
-            "int[]^ kv_lengths, *, float scale) -> Tensor out",
+      OpDef("paged_attention(Tensor q, Tensor k_cache, Tensor v_cache, Tensor block_tables, Tensor? k_scales, "
+            "Tensor? v_scales, int[]^ query_lengths, int[]^ kv_lengths, *, float scale) -> Tensor out",
             {.host_tiled = true}, infer_paged_attention, reference_paged_attention));
 }
 

@@ -3,6 +3,7 @@
 #include <source_location>
 
 #include "ops/forward_context.h"
+#include "ops/kv_cache.h"
 #include "ops/registry.h"
 
 namespace reprise::ops {
@@ -13,8 +14,12 @@ namespace reprise::ops {
 /// consecutive; its row r is at position KV length - query length + r and sees the keys up to and including its own,
 /// which store_kv has written before. Rows of a sequence with KV length 0 (padding) give zeros. Table entries past a
 /// sequence's length are not read; the others must name pages of the caches.
+///
+/// With scales the caches are int8, and a scale is applied once: to the sum of products of a query with a key, and to
+/// the weight of a value before it multiplies that value (not in the sum of weights).
 Tensor paged_attention(ForwardContext& context, const Tensor& q, const Tensor& k_cache, const Tensor& v_cache,
-                       double scale, std::source_location where = std::source_location::current());
+                       double scale, const KvScales& scales = {},
+                       std::source_location where = std::source_location::current());
 
 void register_attention(Registry& registry);
 

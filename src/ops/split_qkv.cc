@@ -15,7 +15,20 @@
 namespace reprise::ops {
 namespace {
 
-enum Input : size_t { kQkv, kQWeight, kKWeight, kQBias, kKBias, kPositions, kTable, kSlots, kKCache, kVCache };
+enum Input : size_t {
+  kQkv,
+  kQWeight,
+  kKWeight,
+  kQBias,
+  kKBias,
+  kPositions,
+  kTable,
+  kSlots,
+  kKCache,
+  kVCache,
+  kKScales,
+  kVScales
+};
 
 void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim) {
   if (!call.inputs[input].defined()) return;
@@ -69,9 +82,7 @@ void infer_split_store(const OpCall& call, std::span<TensorMeta> outputs) {
   require_dtype(call, kSlots, DType::kI32);
   require_shape(call, kSlots, Shape{heads[1].shape[0]});
   require_contiguous(call, kSlots);
-  require_cache(call, kKCache, heads[1].shape);
-  require_cache(call, kVCache, heads[1].shape);
-  require_shape(call, kVCache, call.inputs[kKCache].shape());
+  require_caches(call, kKCache, heads[1].shape);
 }
 
 /// q and k of the merged rows, normed and turned.
@@ -103,8 +114,8 @@ void reference_split_store(const OpCall& call) {
   meta.strides[0] = qkv.stride(0);
   const int64_t first_head = call.int_attribute(0) + kv_heads;
   const Tensor v = qkv.with_meta(meta, static_cast<size_t>(first_head * head_dim) * size_of(qkv.dtype()));
-  reference_store_of(k, call.inputs[kSlots], call.inputs[kKCache]);
-  reference_store_of(v, call.inputs[kSlots], call.inputs[kVCache]);
+  reference_store_of(k, call.inputs[kSlots], call.inputs[kKCache], call.inputs[kKScales]);
+  reference_store_of(v, call.inputs[kSlots], call.inputs[kVCache], call.inputs[kVScales]);
 }
 
 }  // namespace
@@ -121,18 +132,18 @@ Qkv split_qkv_rms_norm_rope(ForwardContext& context, const Tensor& qkv, const Qk
 
 Tensor split_qkv_rms_norm_rope_store(ForwardContext& context, const Tensor& qkv, const QkNorm& norm,
                                      const Tensor& table, int64_t heads, int64_t kv_heads, const Tensor& k_cache,
-                                     const Tensor& v_cache, std::source_location where) {
+                                     const Tensor& v_cache, const KvScales& scales, std::source_location where) {
   return dispatch_call(context, "split_qkv_rms_norm_rope_store",
                        {qkv, norm.q_weight, norm.k_weight, norm.q_bias, norm.k_bias, context.positions, table,
-                        context.slots, k_cache, v_cache},
+                        context.slots, k_cache, v_cache, scales.k, scales.v},
                        {}, {heads, kv_heads, norm.epsilon}, where);
 }
 
 void register_split_qkv(Registry& registry) {
   registry.add(
       OpDef("split_qkv_rms_norm_rope_store(Tensor qkv, Tensor q_weight, Tensor k_weight, Tensor? q_bias, "
-            "Tensor? k_bias, Tensor positions, Tensor table, Tensor slots, Tensor! k_cache, Tensor! v_cache, *, "
-            "int heads, int kv_heads, float epsilon) -> Tensor q",
+            "Tensor? k_bias, Tensor positions, Tensor table, Tensor slots, Tensor! k_cache, Tensor! v_cache, "
+            "Tensor?! k_scales, Tensor?! v_scales, *, int heads, int kv_heads, float epsilon) -> Tensor q",
             {}, infer_split_store, reference_split_store));
   registry.add(
       OpDef("split_qkv_rms_norm_rope(Tensor qkv, Tensor q_weight, Tensor k_weight, Tensor? q_bias, Tensor? k_bias, "

@@ -3,6 +3,7 @@
 #include <source_location>
 
 #include "ops/forward_context.h"
+#include "ops/kv_cache.h"
 #include "ops/registry.h"
 
 namespace reprise::ops {
@@ -37,7 +38,7 @@ Qkv split_qkv_rms_norm_rope(ForwardContext& context, const Tensor& qkv, const Qk
 /// returned. Gives q.
 Tensor split_qkv_rms_norm_rope_store(ForwardContext& context, const Tensor& qkv, const QkNorm& norm,
                                      const Tensor& table, int64_t heads, int64_t kv_heads, const Tensor& k_cache,
-                                     const Tensor& v_cache,
+                                     const Tensor& v_cache, const KvScales& scales = {},
                                      std::source_location where = std::source_location::current());
 
 void register_split_qkv(Registry& registry);

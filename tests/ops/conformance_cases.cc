@@ -126,14 +126,26 @@ void add_row_cases(std::vector<ConformanceCase>& cases) {
       const Tensor k_cache = random_tensor(dtype, {3, 4, heads, width}, random);
       const Tensor v_cache = random_tensor(dtype, {3, 4, heads, width}, random);
       const Tensor slots = int_tensor({11, 0, -1, 12, 5});
-      cases.push_back(
-          {.op = "store_kv",
-           .name = describe({k_cache}),
-           .inputs = {random_tensor(dtype, {5, heads, width}, random),
-                      random_strided_tensor(dtype, {5, heads, width}, 1, random), slots, k_cache, v_cache}});
+      cases.push_back({.op = "store_kv",
+                       .name = describe({k_cache}),
+                       .inputs = {random_tensor(dtype, {5, heads, width}, random),
+                                  random_strided_tensor(dtype, {5, heads, width}, 1, random),
+                                  slots,
+                                  k_cache,
+                                  v_cache,
+                                  {},
+                                  {}}});
       const Tensor none = random_tensor(dtype, {0, heads, width}, random);
       cases.push_back(
-          {.op = "store_kv", .name = "no tokens", .inputs = {none, none, int_tensor({}), k_cache, v_cache}});
+          {.op = "store_kv", .name = "no tokens", .inputs = {none, none, int_tensor({}), k_cache, v_cache, {}, {}}});
+      cases.push_back({.op = "store_kv",
+                       .name = "int8, " + describe({k_cache}),
+                       .inputs = {random_strided_tensor(dtype, {5, heads, width}, 1, random),
+                                  random_tensor(dtype, {5, heads, width}, random), slots,
+                                  random_int8_tensor({3, 4, heads, width}, random),
+                                  random_int8_tensor({3, 4, heads, width}, random),
+                                  random_tensor(DType::kF32, {3, 4, heads}, random),
+                                  random_tensor(DType::kF32, {3, 4, heads}, random)}});
     }
   }
   const Tensor ints = int_tensor({1, -2, 0x7FFFFFFF, 4, 5, 6});

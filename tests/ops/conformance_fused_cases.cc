@@ -268,12 +268,31 @@ void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt1993
         const Shape cache = {3, 2, count.kv_heads, dim};
         cases.push_back({.op = "split_qkv_rms_norm_rope_store",
                          .name = fmt::format("{} heads, {}", count.heads, describe({qkv})),
-                         .inputs = {qkv, vector(), vector(), biased ? vector() : Tensor(), biased ? vector() : Tensor(),
-                                    int_tensor({9, 0, 10, -1}), random_tensor(DType::kF32, {10, dim}, random),
-                                    int_tensor({5, -1, 0, 6}), random_tensor(dtype, cache, random),
-                                    random_tensor(dtype, cache, random)},
+                         .inputs = {qkv,
+                                    vector(),
+                                    vector(),
+                                    biased ? vector() : Tensor(),
+                                    biased ? vector() : Tensor(),
+                                    int_tensor({9, 0, 10, -1}),
+                                    random_tensor(DType::kF32, {10, dim}, random),
+                                    int_tensor({5, -1, 0, 6}),
+                                    random_tensor(dtype, cache, random),
+                                    random_tensor(dtype, cache, random),
+                                    {},
+                                    {}},
                          .attributes = {count.heads, count.kv_heads, 1e-6},
                          .bound = {dtype == DType::kBF16 ? 0.06 : 4e-6, rounded(dtype, 0).relative}});
+        const Shape scales = {3, 2, count.kv_heads};
+        // What is rounded to the other neighbour before it is quantised may be a few steps of int8 away.
+        cases.push_back(
+            {.op = "split_qkv_rms_norm_rope_store",
+             .name = fmt::format("int8, {} heads, {}", count.heads, describe({qkv})),
+             .inputs = {qkv, vector(), vector(), biased ? vector() : Tensor(), biased ? vector() : Tensor(),
+                        int_tensor({9, 0, 10, -1}), random_tensor(DType::kF32, {10, dim}, random),
+                        int_tensor({5, -1, 0, 6}), random_int8_tensor(cache, random), random_int8_tensor(cache, random),
+                        random_tensor(DType::kF32, scales, random), random_tensor(DType::kF32, scales, random)},
+             .attributes = {count.heads, count.kv_heads, 1e-6},
+             .bound = {dtype == DType::kBF16 ? 2.0 : 1.0, 0}});
       }
     }
   }

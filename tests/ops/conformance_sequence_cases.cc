@@ -28,7 +28,9 @@ struct Batch {
 
 void poison(const Tensor& tensor, int64_t first, int64_t count) {
   for (int64_t i = first; i < first + count; ++i) {
-    if (tensor.dtype() == DType::kBF16) {
+    if (tensor.dtype() == DType::kI8) {
+      tensor.data_as<int8_t>()[i] = -1;
+    } else if (tensor.dtype() == DType::kBF16) {
       tensor.data_as<BFloat16>()[i] = {0x7FC0};
     } else {
       tensor.data_as<float>()[i] = std::numeric_limits<float>::quiet_NaN();
@@ -40,10 +42,10 @@ struct Heads {
   int64_t query, kv, dim;
 };
 
-/// A cache whose pages are dealt at random; every row of it that no sequence owns is NaN, unused table entries point
-/// nowhere.
-ConformanceCase attention_case(DType dtype, const Batch& batch, int64_t page_size, const Heads& heads, bool strided,
-                               std::mt19937& random) {
+/// A cache whose pages are dealt at random; every row of it that no sequence owns is NaN (of int8: its scale), unused
+/// table entries point nowhere.
+ConformanceCase attention_case(DType dtype, bool int8, const Batch& batch, int64_t page_size, const Heads& heads,
+                               bool strided, std::mt19937& random) {
   int64_t most_pages = 1;
   int64_t used_pages = 0;
   for (const int32_t keys : batch.keys) {
@@ -56,10 +58,22 @@ ConformanceCase attention_case(DType dtype, const Batch& batch, int64_t page_siz
   std::shuffle(order.begin(), order.end(), random);
 
   const Shape cache_shape{used_pages + 2, page_size, heads.kv, heads.dim};
-  const Tensor k_cache = random_tensor(dtype, cache_shape, random);
-  const Tensor v_cache = random_tensor(dtype, cache_shape, random);
+  const auto make_cache = [&] {
+    return int8 ? random_int8_tensor(cache_shape, random) : random_tensor(dtype, cache_shape, random);
+  };
+  const Tensor k_cache = make_cache();
+  const Tensor v_cache = make_cache();
+  Tensor k_scales;
+  Tensor v_scales;
+  std::vector<Tensor> caches = {k_cache, v_cache};
+  if (int8) {
+    for (Tensor* scales : {&k_scales, &v_scales}) {
+      *scales = random_tensor(DType::kF32, {used_pages + 2, page_size, heads.kv}, random);
+      for (int64_t i = 0; i < scales->shape().elements(); ++i) scales->data_as<float>()[i] *= 0.01f;
+      caches.push_back(*scales);
+    }
+  }
   std::vector<int32_t> table(static_cast<size_t>(batch.sequences() * (most_pages + 1)), 0x7FFFFFFF);
-  const int64_t row_elements = heads.kv * heads.dim;
   size_t next = 0;
   for (int64_t s = 0; s < batch.sequences(); ++s) {
     const int64_t keys = batch.keys[static_cast<size_t>(s)];
@@ -67,34 +81,35 @@ ConformanceCase attention_case(DType dtype, const Batch& batch, int64_t page_siz
       const int32_t physical = order[next++];
       table[static_cast<size_t>(s * (most_pages + 1) + page)] = physical;
       const int64_t used = std::min(page_size, keys - page * page_size);
-      for (const Tensor& cache : {k_cache, v_cache}) {
-        poison(cache, (physical * page_size + used) * row_elements, (page_size - used) * row_elements);
+      for (const Tensor& cache : caches) {
+        poison(cache, (physical * page_size + used) * cache.stride(1), (page_size - used) * cache.stride(1));
       }
     }
   }
   for (; next < order.size(); ++next) {
-    for (const Tensor& cache : {k_cache, v_cache}) {
-      poison(cache, order[next] * page_size * row_elements, page_size * row_elements);
-    }
+    for (const Tensor& cache : caches) poison(cache, order[next] * cache.stride(0), cache.stride(0));
   }
   const Shape shape{batch.rows(), heads.query, heads.dim};
   // Larger queries make some keys matter much more than others.
   Tensor q = strided ? random_strided_tensor(dtype, shape, 1, random) : random_tensor(dtype, shape, random);
   const TensorMeta table_meta(DType::kI32, Shape{batch.sequences(), most_pages + 1});
-  return {.op = "paged_attention",
-          .name = fmt::format("{} pages of {}, {}/{} heads of {}, {}{}", batch.to_string(), page_size, heads.query,
-                              heads.kv, heads.dim, name_of(dtype), strided ? ", strided" : ""),
-          .inputs = {q, k_cache, v_cache, int_tensor(table).with_meta(table_meta)},
-          .attributes = {2.0},
-          .lists = {batch.queries, batch.keys},
-          .bound = rounded(dtype, 4e-6)};
+  return {
+      .op = "paged_attention",
+      .name = fmt::format("{} pages of {}, {}/{} heads of {}, {}{}{}", batch.to_string(), page_size, heads.query,
+                          heads.kv, heads.dim, name_of(dtype), int8 ? ", int8 cache" : "", strided ? ", strided" : ""),
+      .inputs = {q, k_cache, v_cache, int_tensor(table).with_meta(table_meta), k_scales, v_scales},
+      .attributes = {2.0},
+      .lists = {batch.queries, batch.keys},
+      .bound = rounded(dtype, 4e-6)};
 }
 
 void add_attention_cases(std::vector<ConformanceCase>& cases) {
   std::mt19937 random(4);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     const auto add = [&](const Batch& batch, int64_t page_size, const Heads& heads, bool strided = false) {
-      cases.push_back(attention_case(dtype, batch, page_size, heads, strided, random));
+      for (const bool int8 : {false, true}) {
+        cases.push_back(attention_case(dtype, int8, batch, page_size, heads, strided, random));
+      }
     };
     add({{}, {}}, 16, {2, 1, 8});
     add({{1}, {1}}, 16, {1, 1, 1});

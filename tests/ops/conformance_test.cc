@@ -32,7 +32,7 @@ std::vector<HostList> lists_of(const ConformanceCase& one) {
 
 Results results_of(const OpDef& op, const std::vector<Tensor>& inputs, std::vector<Tensor> outputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (op.schema().tensors[i].mutated) outputs.push_back(inputs[i]);
+    if (op.schema().tensors[i].mutated && inputs[i].defined()) outputs.push_back(inputs[i]);
   }
   return outputs;
 }

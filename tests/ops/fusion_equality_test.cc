@@ -34,6 +34,13 @@ constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
 constexpr int64_t kWidths[] = {1, 2, 15, 16, 17, 31, 33, 64, 129, 1030};
 constexpr int64_t kRows = 5;
 
+/// An int8 cache.
+struct KvTensors {
+  Tensor k;
+  Tensor v;
+  KvScales scales;
+};
+
 class FusionEquality : public ::testing::TestWithParam<kernels::cpu::InstructionSet> {
  protected:
   FusionEquality() { kernels::cpu::register_cpu_kernels(registry_, GetParam()); }
@@ -234,6 +241,21 @@ TEST_P(FusionEquality, HeadsOfOneMergedProduct) {
                      with_bias.q, "q beside the cache");
         expect_equal(k_cache, k_stored, "cache of keys");
         expect_equal(v_cache, v_stored, "cache of values");
+        const auto int8_cache = [&] {
+          return KvTensors{empty_tensor(DType::kI8, cache),
+                           empty_tensor(DType::kI8, cache),
+                           {empty_tensor(kF32, {4, 2, kv_heads}), empty_tensor(kF32, {4, 2, kv_heads})}};
+        };
+        const KvTensors stored = int8_cache();
+        const KvTensors fused_cache = int8_cache();
+        store_kv(context_, with_bias.k, with_bias.v, stored.k, stored.v, stored.scales);
+        expect_equal(split_qkv_rms_norm_rope_store(context_, qkv, biased, table, heads, kv_heads, fused_cache.k,
+                                                   fused_cache.v, fused_cache.scales),
+                     with_bias.q, "q beside the int8 cache");
+        expect_equal(fused_cache.k, stored.k, "int8 cache of keys");
+        expect_equal(fused_cache.v, stored.v, "int8 cache of values");
+        expect_equal(fused_cache.scales.k, stored.scales.k, "scales of keys");
+        expect_equal(fused_cache.scales.v, stored.scales.v, "scales of values");
       }
     }
   }

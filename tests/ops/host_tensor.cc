@@ -58,6 +58,14 @@ Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937& random) {
   return float_tensor(dtype, shape, values);
 }
 
+Tensor random_int8_tensor(const Shape& shape, std::mt19937& random) {
+  const Tensor tensor = empty_tensor(DType::kI8, shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    tensor.data_as<int8_t>()[i] = static_cast<int8_t>(static_cast<int32_t>(random() % 255) - 127);
+  }
+  return tensor;
+}
+
 Tensor random_strided_tensor(DType dtype, const Shape& shape, size_t axis, std::mt19937& random) {
   Shape larger = shape;
   constexpr int64_t kBefore = 3;

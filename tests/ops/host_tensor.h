@@ -19,6 +19,8 @@ Tensor int_tensor(std::span<const int32_t> values);
 Tensor int_tensor(std::initializer_list<int32_t> values);
 /// Uniform in [-1, 1).
 Tensor random_tensor(DType dtype, const Shape& shape, std::mt19937& random);
+/// int8 from -127 to 127, each as likely.
+Tensor random_int8_tensor(const Shape& shape, std::mt19937& random);
 /// A view with gaps: rows of `shape` cut out of a last (or, by `axis`, another) axis that is larger on both sides.
 Tensor random_strided_tensor(DType dtype, const Shape& shape, size_t axis, std::mt19937& random);
 

@@ -139,6 +139,40 @@ TEST_F(Reference, AttentionIsCausalReadsItsPagesAndGivesZerosForPadding) {
               Pointwise(FloatNear(1e-6f), {0.25f * 1 + 0.75f * 8}));
 }
 
+TEST_F(Reference, StoreKvQuantisesEachTokenAndHeadByItsOwnScale) {
+  // Two heads; the second token's second head is zeros, its first one holds an infinity.
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Tensor k = float_tensor(kF32, {2, 2, 2}, {127, -64, 0.5f, 1.27f, infinity, 3, 0, 0});
+  const Tensor cache = empty_tensor(DType::kI8, {2, 2, 2, 2});
+  const Tensor other = empty_tensor(DType::kI8, {2, 2, 2, 2});
+  const Tensor scales = empty_tensor(kF32, {2, 2, 2});
+  context_.slots = int_tensor({3, 0});
+  store_kv(context_, k, k, cache, other, {scales, empty_tensor(kF32, {2, 2, 2})});
+  EXPECT_THAT(values_of(scales), ElementsAre(infinity, 0, 0, 0, 0, 0, 1, 0.01f));
+  const std::span<const int8_t> values(cache.data_as<int8_t>(), 16);
+  EXPECT_THAT(values.last(4), ElementsAre(127, -64, 50, 127));
+  EXPECT_THAT(values.subspan(2, 2), ElementsAre(0, 0));
+}
+
+TEST_F(Reference, AttentionAppliesTheScalesOfAnInt8CacheOnce) {
+  const Tensor k_cache = empty_tensor(DType::kI8, {2, 1, 1, 1});
+  const Tensor v_cache = empty_tensor(DType::kI8, {2, 1, 1, 1});
+  k_cache.data_as<int8_t>()[1] = 2;
+  v_cache.data_as<int8_t>()[0] = 10;
+  v_cache.data_as<int8_t>()[1] = -4;
+  context_.block_tables = int_tensor({0, 1}).with_meta(TensorMeta(DType::kI32, Shape{1, 2}));
+  const std::vector<int32_t> one = {1};
+  const std::vector<int32_t> two = {2};
+  context_.query_lengths = std::span<const int32_t>(one);
+  context_.kv_lengths = std::span<const int32_t>(two);
+  // Scores 0 and 4 * (2 * ln 3 / 16) * 2 = ln 3: weights 1/4 and 3/4, of the values 10 * 2 and -4 * 0.5.
+  const KvScales scales{float_tensor(kF32, {2, 1, 1}, {1, std::log(3.0f) / 16}),
+                        float_tensor(kF32, {2, 1, 1}, {2, 0.5f})};
+  const Tensor q = float_tensor(kF32, {1, 1, 1}, {4});
+  EXPECT_THAT(values_of(paged_attention(context_, q, k_cache, v_cache, 2.0, scales)),
+              Pointwise(FloatNear(1e-5f), {0.25f * 20 - 0.75f * 2}));
+}
+
 TEST_F(Reference, ConvolutionKeepsItsStateFromStepToStep) {
   const Tensor weight = float_tensor(kF32, {1, 3}, {100, 10, 1});
   const Tensor bias = float_tensor(kF32, {1}, {0.5f});

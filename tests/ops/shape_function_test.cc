@@ -62,7 +62,7 @@ TEST(ShapeFunction, SymbolicDimensionsPassThrough) {
             TensorMeta(kF32, {kT, 2, 16}));
   EXPECT_EQ(infer("paged_attention",
                   {traced(kBF16, {kT, 4, 16}), traced(kBF16, {8, 16, 2, 16}), traced(kBF16, {8, 16, 2, 16}),
-                   traced(kI32, {kB, 5})},
+                   traced(kI32, {kB, 5}), Tensor(), Tensor()},
                   {0.25}, {HostList::traced(kB, 1), HostList::traced(kB, 2)})[0],
             TensorMeta(kBF16, {kT, 4, 16}));
   EXPECT_EQ(infer("causal_conv1d",
@@ -70,7 +70,7 @@ TEST(ShapeFunction, SymbolicDimensionsPassThrough) {
                   {}, {HostList::traced(kB, 1), HostList::traced(kB, 2)})[0],
             TensorMeta(kF32, {kT, 7}));
   EXPECT_TRUE(infer("store_kv", {traced(kF32, {kT, 2, 4}), traced(kF32, {kT, 2, 4}), traced(kI32, {kT}),
-                                 traced(kF32, {8, 16, 2, 4}), traced(kF32, {8, 16, 2, 4})})
+                                 traced(kF32, {8, 16, 2, 4}), traced(kF32, {8, 16, 2, 4}), Tensor(), Tensor()})
                   .empty());
 }
 
@@ -151,14 +151,29 @@ TEST(ShapeFunction, RefusesCachesThatDoNotFit) {
   const Tensor k = traced(kBF16, {kT, 2, 4});
   const Tensor slots = traced(kI32, {kT});
   const Tensor cache = traced(kBF16, {8, 16, 2, 4});
+  const Tensor none;
   expect_refused("store_kv: argument 'slots' has shape [s1], expected [s0]", "store_kv",
-                 {k, k, traced(kI32, {kB}), cache, cache});
+                 {k, k, traced(kI32, {kB}), cache, cache, none, none});
   expect_refused("store_kv: argument 'k_cache' has shape [8, 16, 3, 4], expected [8, 16, 2, 4]", "store_kv",
-                 {k, k, slots, traced(kBF16, {8, 16, 3, 4}), cache});
+                 {k, k, slots, traced(kBF16, {8, 16, 3, 4}), cache, none, none});
   expect_refused("store_kv: argument 'v_cache' has shape [9, 16, 2, 4], expected [8, 16, 2, 4]", "store_kv",
-                 {k, k, slots, cache, traced(kBF16, {9, 16, 2, 4})});
+                 {k, k, slots, cache, traced(kBF16, {9, 16, 2, 4}), none, none});
   expect_refused("store_kv: argument 'v_cache' has dtype float32, expected bfloat16 as argument 'k'", "store_kv",
-                 {k, k, slots, cache, traced(kF32, {8, 16, 2, 4})});
+                 {k, k, slots, cache, traced(kF32, {8, 16, 2, 4}), none, none});
+  const Tensor int8 = traced(DType::kI8, {8, 16, 2, 4});
+  const Tensor scales = traced(kF32, {8, 16, 2});
+  EXPECT_TRUE(infer("store_kv", {k, k, slots, int8, int8, scales, scales}).empty());
+  expect_refused("store_kv: argument 'k_cache' has dtype int8, expected bfloat16 as argument 'k'", "store_kv",
+                 {k, k, slots, int8, int8, none, none});
+  expect_refused("store_kv: argument 'k_cache' has dtype bfloat16, expected int8", "store_kv",
+                 {k, k, slots, cache, cache, scales, scales});
+  expect_refused("store_kv: argument 'v_scales' is absent, expected both scales or none", "store_kv",
+                 {k, k, slots, int8, int8, scales, none});
+  expect_refused("store_kv: argument 'v_scales' has shape [8, 16, 1], expected [8, 16, 2]", "store_kv",
+                 {k, k, slots, int8, int8, scales, traced(kF32, {8, 16, 1})});
+  expect_refused("paged_attention: argument 'k_scales' is absent, expected both scales or none", "paged_attention",
+                 {k, cache, cache, traced(kI32, {kB, 5}), none, scales}, {0.25},
+                 {HostList::traced(kB, 1), HostList::traced(kB, 2)});
 }
 
 TEST(ShapeFunction, RefusesHostListsThatDoNotFit) {
@@ -167,7 +182,8 @@ TEST(ShapeFunction, RefusesHostListsThatDoNotFit) {
   const Tensor tables = traced(kI32, {2, 3});
   const auto refused = [&](const std::string& text, const std::vector<int32_t>& queries,
                            const std::vector<int32_t>& keys) {
-    expect_refused(text, "paged_attention", {q, cache, cache, tables}, {1.0}, {HostList(queries), HostList(keys)});
+    expect_refused(text, "paged_attention", {q, cache, cache, tables, Tensor(), Tensor()}, {1.0},
+                   {HostList(queries), HostList(keys)});
   };
   refused("paged_attention: host list 'query_lengths' has 1 entries, expected 2", {4}, {4, 4});
   refused("paged_attention: host list 'kv_lengths' has 3 entries, expected 2", {2, 2}, {4, 4, 4});
@@ -185,8 +201,8 @@ TEST(ShapeFunction, RefusesHostListsThatDoNotFit) {
   expect_refused(
       "paged_attention: argument 'k_cache' has shape [8, 16, 3, 4], which does not go with argument 'q' of "
       "shape [4, 2, 4]",
-      "paged_attention", {q, traced(kF32, {8, 16, 3, 4}), traced(kF32, {8, 16, 3, 4}), tables}, {1.0},
-      {HostList::traced(2, 1), HostList::traced(2, 2)});
+      "paged_attention", {q, traced(kF32, {8, 16, 3, 4}), traced(kF32, {8, 16, 3, 4}), tables, Tensor(), Tensor()},
+      {1.0}, {HostList::traced(2, 1), HostList::traced(2, 2)});
 }
 
 TEST(ShapeFunction, FusedOperatorsKeepSymbolicRows) {
@@ -235,7 +251,7 @@ TEST(ShapeFunction, FusedAndInPlaceOperatorsSayWhatDoesNotFit) {
   expect_refused("split_qkv_rms_norm_rope_store: argument 'v_cache' has shape [3, 2, 2, 4], expected [3, 2, 1, 4]",
                  "split_qkv_rms_norm_rope_store",
                  {traced(kF32, {4, 12}), head, head, none, none, positions, table, positions,
-                  traced(kF32, {3, 2, 1, 4}), traced(kF32, {3, 2, 2, 4})},
+                  traced(kF32, {3, 2, 1, 4}), traced(kF32, {3, 2, 2, 4}), none, none},
                  {int64_t{1}, int64_t{1}, 1e-6});
   expect_refused("split_qkv_rms_norm_rope: argument 'k_bias' is absent, expected both biases or none",
                  "split_qkv_rms_norm_rope", {traced(kF32, {4, 12}), head, head, head, none, positions, table},

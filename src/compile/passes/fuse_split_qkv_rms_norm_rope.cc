@@ -12,10 +12,11 @@ namespace reprise::compile {
 namespace {
 
 /// The product [T, (heads + 2 kv_heads) head_dim] by heads, as the merging of linear layers leaves it; with `store`,
-/// keys and values that are needed for the cache only.
-ReplacementRule split_rule(bool bias, bool store) {
+/// keys and values that are needed for the cache only; with `scales`, a cache of int8.
+ReplacementRule split_rule(bool bias, bool store, bool scales = false) {
   ReplacementRule rule;
-  rule.name = fmt::format("split_qkv_rms_norm{}_rope{}", bias ? "_bias" : "", store ? "_store" : "");
+  rule.name =
+      fmt::format("split_qkv_rms_norm{}_rope{}{}", bias ? "_bias" : "", store ? "_store" : "", scales ? "_int8" : "");
   rule.tensors = {{"qkv", example_rows(9 * 4)},
                   {"q_weight", example_vector(4)},
                   {"k_weight", example_vector(4)},
@@ -26,13 +27,21 @@ ReplacementRule split_rule(bool bias, bool store) {
     rule.tensors.push_back({"k_bias", example_vector(4)});
   }
   if (store) {
-    const TensorMeta cache(DType::kF32, {8, 4, 2, 4});
+    const TensorMeta cache(scales ? DType::kI8 : DType::kF32, {8, 4, 2, 4});
     rule.tensors.push_back({"slots", example_positions()});
     rule.tensors.push_back({"k_cache", cache});
     rule.tensors.push_back({"v_cache", cache});
   }
+  if (scales) {
+    const TensorMeta cache_scales(DType::kF32, {8, 4, 2});
+    rule.tensors.push_back({"k_scales", cache_scales});
+    rule.tensors.push_back({"v_scales", cache_scales});
+  }
+  const auto kv_scales = [scales](PatternContext& p) {
+    return scales ? ops::KvScales{p["k_scales"], p["v_scales"]} : ops::KvScales{};
+  };
   rule.scalars = {any_epsilon(), {"q_end", int64_t{5}}, {"k_end", int64_t{7}}};
-  rule.pattern = [bias, store](PatternContext& p) {
+  rule.pattern = [bias, store, kv_scales](PatternContext& p) {
     ops::ForwardContext& context = p.context();
     context.positions = p["positions"];
     const int64_t q_end = p.integer("q_end");
@@ -51,10 +60,10 @@ ReplacementRule split_rule(bool bias, bool store) {
     const Tensor k = turn(q_end, k_end, "k_weight", "k_bias");
     if (!store) return std::vector{q, k, v};
     context.slots = p["slots"];
-    ops::store_kv(context, k, v, p["k_cache"], p["v_cache"]);
+    ops::store_kv(context, k, v, p["k_cache"], p["v_cache"], kv_scales(p));
     return std::vector{q};
   };
-  rule.replacement = [bias, store](PatternContext& p) {
+  rule.replacement = [bias, store, kv_scales](PatternContext& p) {
     p.context().positions = p["positions"];
     ops::QkNorm norm{.q_weight = p["q_weight"], .k_weight = p["k_weight"], .epsilon = p.number("epsilon")};
     if (bias) norm.q_bias = p["q_bias"];
@@ -64,7 +73,7 @@ ReplacementRule split_rule(bool bias, bool store) {
     if (store) {
       p.context().slots = p["slots"];
       return std::vector{ops::split_qkv_rms_norm_rope_store(p.context(), p["qkv"], norm, p["table"], heads, kv_heads,
-                                                            p["k_cache"], p["v_cache"])};
+                                                            p["k_cache"], p["v_cache"], kv_scales(p))};
     }
     const ops::Qkv result = ops::split_qkv_rms_norm_rope(p.context(), p["qkv"], norm, p["table"], heads, kv_heads);
     return std::vector{result.q, result.k, result.v};
@@ -76,10 +85,9 @@ ReplacementRule split_rule(bool bias, bool store) {
 
 ReplacementSet fuse_split_qkv_rms_norm_rope(const ops::Registry& registry) {
   ReplacementSet set(registry);
-  for (const bool store : {true, false}) {
-    set.add(split_rule(false, store));
-    set.add(split_rule(true, store));
-  }
+  for (const bool bias : {false, true}) set.add(split_rule(bias, true));
+  for (const bool bias : {false, true}) set.add(split_rule(bias, true, true));
+  for (const bool bias : {false, true}) set.add(split_rule(bias, false));
   return set;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 
+#define REPRISE_KERNELS_USE_BF16_DOT 1
 #define REPRISE_KERNELS "kernels/cpu/attention_inl.h"
 #include "kernels/cpu/foreach_instruction_set.h"
 #include "kernels/cpu/select_inl.h"

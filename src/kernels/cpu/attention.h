@@ -18,7 +18,11 @@ inline constexpr int64_t kMaxAttentionHeadDim = 512;
 /// Per row, head and block: scores = dot(q, k) * scale, their maximum m, p = e^(score - m), l = sum of p, acc = sum of
 /// p * v over ascending keys. Blocks are folded in ascending order by
 ///   m' = max(m, m_b), l' = l e^(m - m') + l_b e^(m_b - m'), acc' likewise,
-/// and y = acc / l is rounded once. All in float32.
+/// and y = acc / l is rounded once. All in float32; where there are bf16 dot products and both are bfloat16, dot(q, k)
+/// adds neighbouring products to each other first.
+///
+/// Caches of int8 have a scale for each key, value and kv head: score = dot(q, k) * (scale of k * scale), and acc = sum
+/// of (p * scale of v) * v.
 ///
 /// Two launches with the same arguments and tail: `partial` (plan.partial_tiles), then `merge` (plan.merge_tiles).
 /// For a sequence of few query rows the first computes its blocks apart, for the others it folds them itself. Rows
@@ -26,8 +30,11 @@ inline constexpr int64_t kMaxAttentionHeadDim = 512;
 /// outside of the cache, where a key is needed, makes the rows NaN.
 struct AttentionArguments {
   const void* query;           ///< [tokens, query_heads, head_dim]
+  Element query_element;       ///< of query and y: float32 or bfloat16; that of the caches unless they are int8
   const void* key_cache;       ///< [pages, page_size, kv_heads, head_dim]
   const void* value_cache;     ///< the same shape
+  const float* key_scales;     ///< [pages, page_size, kv_heads] of int8 caches, else null
+  const float* value_scales;   ///< the same shape, or null
   const int32_t* block_table;  ///< [sequences, block_table_stride]
   void* y;                     ///< [tokens, query_heads, head_dim], elements as query
   float* workspace;            ///< max_attention_workspace_bytes(), aligned to 64 bytes
@@ -64,8 +71,9 @@ int64_t max_attention_workspace_bytes(int64_t max_tokens, int64_t max_sequences,
                                       int64_t max_kv_length);
 
 struct AttentionKernels {
-  KernelFunction partial[2][2];  ///< [element of query and y][element of the caches]
-  KernelFunction merge[2];       ///< [element of query and y]
+  KernelFunction partial[2];  ///< [element of query, y and caches]
+  KernelFunction partial_int8;
+  KernelFunction merge[2];  ///< [element of query and y]
 };
 const AttentionKernels& attention_kernels(InstructionSet set);
 

@@ -11,7 +11,7 @@ namespace reprise::kernels::cpu {
 using KernelFunction = void (*)(const void* arguments, int64_t first, int64_t last);
 
 /// Element types that kernels are made for; also the index into their tables.
-enum class Element : uint8_t { kF32 = 0, kBf16 = 1, kF16 = 2 };
+enum class Element : uint8_t { kF32 = 0, kBf16 = 1, kF16 = 2, kI8 = 3 };
 
 /// Storage of a bfloat16 (the upper half of a float32).
 struct Bf16 {
@@ -24,7 +24,7 @@ struct F16 {
 };
 
 /// Bytes of one element.
-constexpr size_t size_of(Element element) { return element == Element::kF32 ? 4 : 2; }
+constexpr size_t size_of(Element element) { return element == Element::kF32 ? 4 : element == Element::kI8 ? 1 : 2; }
 
 /// Where a kernel finds the tail of its arguments.
 template <typename Arguments>

@@ -6,11 +6,6 @@
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
 template <typename T>
-struct PlainRow {
-  const T* x;
-  REPRISE_INLINE V at(int64_t i, int64_t left) const { return load_up_to(x + i, left); }
-};
-template <typename T>
 struct SwigluRow {
   const T* gate;
   const T* up;

@@ -5,6 +5,13 @@
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
+/// Values as they lie in memory.
+template <typename T>
+struct PlainRow {
+  const T* x;
+  REPRISE_INLINE V at(int64_t i, int64_t left) const { return load_up_to(x + i, left); }
+};
+
 /// Adding it rounds floats of up to 2^22 to integers, half to even.
 constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23
 

@@ -51,14 +51,21 @@ size_t max_workspace(const ops::OpCall& call) {
 
 template <InstructionSet kSet>
 void run(const ops::OpCall& call) {
-  static const KernelFunction(&partial)[2][2] = attention_kernels(kSet).partial;
-  static const NamedKernels<2> partials("paged_attention", kSet, {partial[0][0], partial[1][1]}, kElementNames);
+  static constexpr std::string_view kInt8Names[2] = {"f32.i8", "bf16.i8"};
+  static const NamedKernels<2> partials("paged_attention", kSet, attention_kernels(kSet).partial, kElementNames);
+  static const NamedKernels<2> int8_partials(
+      "paged_attention", kSet, {attention_kernels(kSet).partial_int8, attention_kernels(kSet).partial_int8},
+      kInt8Names);
   static const NamedKernels<2> merges("paged_attention_merge", kSet, attention_kernels(kSet).merge, kElementNames);
   const Tensor& q = call.inputs[0];
   const Tensor& cache = call.inputs[1];
+  const bool is_int8 = cache.dtype() == DType::kI8;
   const AttentionArguments arguments{.query = q.data(),
+                                     .query_element = element_of(q),
                                      .key_cache = cache.data(),
                                      .value_cache = call.inputs[2].data(),
+                                     .key_scales = is_int8 ? call.inputs[4].data_as<float>() : nullptr,
+                                     .value_scales = is_int8 ? call.inputs[5].data_as<float>() : nullptr,
                                      .block_table = call.inputs[3].data_as<int32_t>(),
                                      .y = call.outputs[0].data(),
                                      .workspace = call.workspace.data_as<float>(),
@@ -73,7 +80,7 @@ void run(const ops::OpCall& call) {
                                      .y_row_stride = q.size(1) * q.size(2),
                                      .scale = static_cast<float>(call.float_attribute(0))};
   device::cpu::CpuStream& stream = stream_of(call);
-  stream.launch(partials[index_of(q)], call.tiling->tiles, arguments, call.tiling->values);
+  stream.launch((is_int8 ? int8_partials : partials)[index_of(q)], call.tiling->tiles, arguments, call.tiling->values);
   stream.launch(merges[index_of(q)], arguments.tokens * arguments.query_heads, arguments, call.tiling->values);
 }
 

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "kernels/cpu/batch_matmul.h"
 #include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/fused_norm.h"
@@ -173,14 +174,24 @@ template <InstructionSet kSet>
 void run_split_qkv_store(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("split_qkv_rms_norm_rope_store", kSet,
                                        split_qkv_kernels(kSet).split_qkv_rms_norm_rope_store, kElementNames);
+  static constexpr std::string_view kInt8Names[2] = {"f32.i8", "bf16.i8"};
+  static const NamedKernels<2> int8_kernels("split_qkv_rms_norm_rope_store", kSet,
+                                            split_qkv_kernels(kSet).split_qkv_rms_norm_rope_store_int8, kInt8Names);
   const SplitQkvArguments split = split_qkv_arguments(call);
   const Tensor& k_cache = call.inputs[8];
+  const bool is_int8 = k_cache.dtype() == DType::kI8;
+  if (is_int8 && split.head_dim > kMaxStoredHeadDim) {
+    throw Error(ErrorCode::kUnsupported, "{}: a head dimension of {} is not supported with an int8 cache, only 1 to {}",
+                call.op.name(), split.head_dim, kMaxStoredHeadDim);
+  }
   const SplitQkvStoreArguments arguments{.split = split,
                                          .slots = call.inputs[7].data_as<int32_t>(),
                                          .k_cache = k_cache.data(),
                                          .v_cache = call.inputs[9].data(),
+                                         .k_scales = is_int8 ? call.inputs[10].data_as<float>() : nullptr,
+                                         .v_scales = is_int8 ? call.inputs[11].data_as<float>() : nullptr,
                                          .slot_count = k_cache.size(0) * k_cache.size(1)};
-  stream_of(call).launch(kernels[index_of(call.inputs[0])],
+  stream_of(call).launch((is_int8 ? int8_kernels : kernels)[index_of(call.inputs[0])],
                          split_qkv_store_tiles(split.tokens, split.heads, split.kv_heads), arguments);
 }
 

@@ -84,19 +84,26 @@ template <InstructionSet kSet>
 void run_store_kv(const ops::OpCall& call) {
   static const ConvertingKernels kernels("store_kv", kSet, row_kernels(kSet).store_kv[0],
                                          row_kernels(kSet).store_kv[1]);
+  static constexpr std::string_view kInt8Names[2] = {"f32.i8", "bf16.i8"};
+  static const NamedKernels<2> int8_kernels("store_kv", kSet, row_kernels(kSet).store_kv_int8, kInt8Names);
   const Tensor& k = call.inputs[0];
   const Tensor& k_cache = call.inputs[3];
+  const bool is_int8 = k_cache.dtype() == DType::kI8;
   const StoreKvArguments arguments{.key = k.data(),
                                    .value = call.inputs[1].data(),
                                    .slots = call.inputs[2].data_as<int32_t>(),
                                    .key_cache = k_cache.data(),
                                    .value_cache = call.inputs[4].data(),
+                                   .key_scales = is_int8 ? call.inputs[5].data_as<float>() : nullptr,
+                                   .value_scales = is_int8 ? call.inputs[6].data_as<float>() : nullptr,
                                    .tokens = k.size(0),
                                    .columns = k.size(1) * k.size(2),
+                                   .head_dim = k.size(2),
                                    .slot_count = k_cache.size(0) * k_cache.size(1),
                                    .key_row_stride = token_stride(call, 0),
                                    .value_row_stride = token_stride(call, 1)};
-  stream_of(call).launch(kernels.at(element_of(k), element_of(k_cache)), store_kv_tiles(arguments.tokens), arguments);
+  stream_of(call).launch(is_int8 ? int8_kernels[index_of(k)] : kernels.at(element_of(k), element_of(k_cache)),
+                         store_kv_tiles(arguments.tokens), arguments);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "kernels/cpu/rows.h"
 
+#include "kernels/cpu/quantize.h"
+
 #define REPRISE_KERNELS "kernels/cpu/rows_inl.h"
 #include "kernels/cpu/foreach_instruction_set.h"
 #include "kernels/cpu/select_inl.h"

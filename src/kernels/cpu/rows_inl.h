@@ -1,6 +1,7 @@
 // Compiled once for each instruction set, see foreach_instruction_set.h.
 
 #include "kernels/cpu/convert_row_inl.h"
+#include "kernels/cpu/quantize_row_inl.h"
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
@@ -40,11 +41,36 @@ void store_kv(const void* arguments, int64_t first, int64_t last) {
   }
 }
 
+/// The heads of one token's keys or values.
+template <typename X>
+REPRISE_INLINE void store_quantized(const StoreKvArguments& a, const X* from, int64_t slot, int8_t* cache,
+                                    float* scales) {
+  const int64_t heads = a.columns / a.head_dim;
+  for (int64_t head = 0; head < heads; ++head) {
+    scales[slot * heads + head] = dynamic_quantize_row(PlainRow<X>{from + head * a.head_dim}, a.head_dim, nullptr,
+                                                       cache + slot * a.columns + head * a.head_dim);
+  }
+}
+
+template <typename X>
+void store_kv_int8(const void* arguments, int64_t first, int64_t last) {
+  const StoreKvArguments& a = *static_cast<const StoreKvArguments*>(arguments);
+  for (int64_t token = first; token < last; ++token) {
+    const int64_t slot = a.slots[token];
+    if (slot < 0 || slot >= a.slot_count) continue;
+    store_quantized(a, static_cast<const X*>(a.key) + token * a.key_row_stride, slot, static_cast<int8_t*>(a.key_cache),
+                    a.key_scales);
+    store_quantized(a, static_cast<const X*>(a.value) + token * a.value_row_stride, slot,
+                    static_cast<int8_t*>(a.value_cache), a.value_scales);
+  }
+}
+
 constexpr RowKernels kRowKernels = {
     {{cast<float, float>, cast<float, Bf16>},
      {cast<Bf16, float>, cast<Bf16, Bf16>},
      {cast<F16, float>, cast<F16, Bf16>}},
     {{gather_rows<float, float>, gather_rows<float, Bf16>}, {gather_rows<Bf16, float>, gather_rows<Bf16, Bf16>}},
-    {{store_kv<float, float>, store_kv<float, Bf16>}, {store_kv<Bf16, float>, store_kv<Bf16, Bf16>}}};
+    {{store_kv<float, float>, store_kv<float, Bf16>}, {store_kv<Bf16, float>, store_kv<Bf16, Bf16>}},
+    {store_kv_int8<float>, store_kv_int8<Bf16>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

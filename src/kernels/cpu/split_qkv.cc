@@ -1,5 +1,7 @@
 #include "kernels/cpu/split_qkv.h"
 
+#include "kernels/cpu/quantize.h"
+
 #define REPRISE_KERNELS "kernels/cpu/split_qkv_inl.h"
 #include "kernels/cpu/foreach_instruction_set.h"
 #include "kernels/cpu/select_inl.h"

@@ -26,20 +26,27 @@ struct SplitQkvArguments {
 int64_t split_qkv_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);
 
 /// The same, with keys and values written to their tokens' slots of the caches [slot_count, kv_heads, head_dim]; a slot
-/// outside of them is skipped. `k` is not used.
+/// outside of them is skipped. `k` is not used. split_qkv_rms_norm_rope_store_int8 quantises each head after it has
+/// been rounded, and writes its scale.
 struct SplitQkvStoreArguments {
   SplitQkvArguments split;
   const int32_t* slots;  ///< [tokens]
   void* k_cache;
   void* v_cache;
+  float* k_scales;  ///< [slot_count, kv_heads] of int8 caches
+  float* v_scales;  ///< the same shape
   int64_t slot_count;
 };
 /// A tile is one head of q, k or v of one token.
 int64_t split_qkv_store_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);
 
+/// A turned head is kept before it is quantised.
+inline constexpr int64_t kMaxStoredHeadDim = 1024;
+
 struct SplitQkvKernels {
-  KernelFunction split_qkv_rms_norm_rope[2];        ///< [element of qkv, q and k]
-  KernelFunction split_qkv_rms_norm_rope_store[2];  ///< [element of qkv, q and the caches]
+  KernelFunction split_qkv_rms_norm_rope[2];             ///< [element of qkv, q and k]
+  KernelFunction split_qkv_rms_norm_rope_store[2];       ///< [element of qkv, q and the caches]
+  KernelFunction split_qkv_rms_norm_rope_store_int8[2];  ///< [element of qkv and q]; head_dim up to kMaxStoredHeadDim
 };
 const SplitQkvKernels& split_qkv_kernels(InstructionSet set);
 

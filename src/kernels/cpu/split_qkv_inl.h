@@ -1,6 +1,7 @@
 // Compiled once for each instruction set, see foreach_instruction_set.h.
 
 #include "kernels/cpu/norm_row_inl.h"
+#include "kernels/cpu/quantize_row_inl.h"
 #include "kernels/cpu/rope_row_inl.h"
 
 namespace reprise::kernels::cpu::REPRISE_ISA {
@@ -32,7 +33,33 @@ void split_qkv_rms_norm_rope(const void* arguments, int64_t first, int64_t last)
   }
 }
 
-template <typename T>
+/// How a head goes to its place in a cache: as it is, or as int8 with a scale.
+struct StorePlainHead {
+  template <typename T>
+  static REPRISE_INLINE void key(const SplitQkvStoreArguments& a, int64_t token, int64_t place, const T* x) {
+    turn_head(a.split, token, 1, x, static_cast<T*>(a.k_cache) + place * a.split.head_dim);
+  }
+  template <typename T>
+  static REPRISE_INLINE void value(const SplitQkvStoreArguments& a, int64_t place, const T* x) {
+    memcpy(static_cast<T*>(a.v_cache) + place * a.split.head_dim, x, static_cast<size_t>(a.split.head_dim) * sizeof(T));
+  }
+};
+struct StoreQuantizedHead {
+  template <typename T>
+  static REPRISE_INLINE void key(const SplitQkvStoreArguments& a, int64_t token, int64_t place, const T* x) {
+    alignas(64) T turned[kMaxStoredHeadDim];
+    turn_head(a.split, token, 1, x, turned);
+    a.k_scales[place] = dynamic_quantize_row(PlainRow<T>{turned}, a.split.head_dim, nullptr,
+                                             static_cast<int8_t*>(a.k_cache) + place * a.split.head_dim);
+  }
+  template <typename T>
+  static REPRISE_INLINE void value(const SplitQkvStoreArguments& a, int64_t place, const T* x) {
+    a.v_scales[place] = dynamic_quantize_row(PlainRow<T>{x}, a.split.head_dim, nullptr,
+                                             static_cast<int8_t*>(a.v_cache) + place * a.split.head_dim);
+  }
+};
+
+template <typename T, typename Store>
 void split_qkv_rms_norm_rope_store(const void* arguments, int64_t first, int64_t last) {
   const SplitQkvStoreArguments& a = *static_cast<const SplitQkvStoreArguments*>(arguments);
   const SplitQkvArguments& split = a.split;
@@ -47,18 +74,19 @@ void split_qkv_rms_norm_rope_store(const void* arguments, int64_t first, int64_t
     }
     const int64_t slot = a.slots[token];
     if (slot < 0 || slot >= a.slot_count) continue;
-    const int64_t kv_head = (head - split.heads) % split.kv_heads;
-    const int64_t place = (slot * split.kv_heads + kv_head) * split.head_dim;
+    const int64_t place = slot * split.kv_heads + (head - split.heads) % split.kv_heads;
     if (head < split.heads + split.kv_heads) {
-      turn_head(split, token, 1, x, static_cast<T*>(a.k_cache) + place);
+      Store::key(a, token, place, x);
     } else {
-      memcpy(static_cast<T*>(a.v_cache) + place, x, static_cast<size_t>(split.head_dim) * sizeof(T));
+      Store::value(a, place, x);
     }
   }
 }
 
 constexpr SplitQkvKernels kSplitQkvKernels = {
     {split_qkv_rms_norm_rope<float>, split_qkv_rms_norm_rope<Bf16>},
-    {split_qkv_rms_norm_rope_store<float>, split_qkv_rms_norm_rope_store<Bf16>}};
+    {split_qkv_rms_norm_rope_store<float, StorePlainHead>, split_qkv_rms_norm_rope_store<Bf16, StorePlainHead>},
+    {split_qkv_rms_norm_rope_store<float, StoreQuantizedHead>,
+     split_qkv_rms_norm_rope_store<Bf16, StoreQuantizedHead>}};
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA

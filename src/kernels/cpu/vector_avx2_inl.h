@@ -31,6 +31,11 @@ REPRISE_INLINE V load(const F16* from) {
   return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))),
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 8)))};
 }
+REPRISE_INLINE V load(const int8_t* from) {
+  const __m128i narrow = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(narrow)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(narrow, 8)))};
+}
 /// Eight bfloat16 in the lower halves of the lanes.
 REPRISE_INLINE __m256i round_to_bf16(__m256 value) {
   const __m256i bits = _mm256_castps_si256(value);

@@ -30,6 +30,12 @@ REPRISE_INLINE V load(const Bf16* from) {
 REPRISE_INLINE V load(const F16* from) {
   return {_mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }
+REPRISE_INLINE __m512 widen_int8(__m128i narrow) {
+  return _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, narrow));
+}
+REPRISE_INLINE V load(const int8_t* from) {
+  return {widen_int8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))};
+}
 /// The first `count` (1 to 16) elements; zeros in the other lanes, whose memory is not touched.
 REPRISE_INLINE V load_first(const float* from, int64_t count) {
   return {_mm512_maskz_loadu_ps(first_lanes(count), from)};
@@ -39,6 +45,9 @@ REPRISE_INLINE V load_first(const Bf16* from, int64_t count) {
 }
 REPRISE_INLINE V load_first(const F16* from, int64_t count) {
   return {_mm512_maskz_cvtph_ps(0xFFFF, _mm256_maskz_loadu_epi16(first_lanes(count), from))};
+}
+REPRISE_INLINE V load_first(const int8_t* from, int64_t count) {
+  return {widen_int8(_mm_maskz_loadu_epi8(first_lanes(count), from))};
 }
 REPRISE_INLINE void store(float* to, V value) { _mm512_storeu_ps(to, value.all); }
 REPRISE_INLINE void store_first(float* to, V value, int64_t count) {

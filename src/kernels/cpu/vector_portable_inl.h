@@ -75,6 +75,12 @@ REPRISE_INLINE V load(const F16* from) {
   return result;
 }
 
+REPRISE_INLINE V load(const int8_t* from) {
+  V result;
+  for (int i = 0; i < 16; ++i) result.part[i / 4][i % 4] = static_cast<float>(from[i]);
+  return result;
+}
+
 /// 16 pairs of bfloat16: the first ones and the second ones of each pair.
 REPRISE_INLINE void load_pairs(const Bf16* from, V& first, V& second) {
   for (int i = 0; i < 4; ++i) {

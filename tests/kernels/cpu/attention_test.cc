@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "kernels/cpu/kernel_testing.h"
@@ -19,7 +20,12 @@ struct Heads {
 
 struct Types {
   Element query, cache;
+  bool scaled() const { return cache == Element::kI8; }
 };
+constexpr Types kTypes[] = {{Element::kF32, Element::kF32},
+                            {Element::kBf16, Element::kBf16},
+                            {Element::kF32, Element::kI8},
+                            {Element::kBf16, Element::kI8}};
 
 /// One sequence: its whole history, of which the last `queries` rows are asked now.
 struct Sequence {
@@ -28,13 +34,29 @@ struct Sequence {
   uint32_t seed;
 };
 
+/// What a cache of this type can hold, and a scale for each row of it (1 where there is none).
+std::vector<float> cache_values(int64_t count, const Types& t, uint32_t seed) {
+  std::vector<float> values = random_values(count, t.cache, seed);
+  if (!t.scaled()) return values;
+  for (float& value : values) value = std::nearbyint(std::clamp(value * 40, -128.0f, 127.0f));
+  return values;
+}
+std::vector<float> cache_scales(int64_t count, const Types& t, uint32_t seed) {
+  if (!t.scaled()) return std::vector<float>(static_cast<size_t>(count), 1.0f);
+  std::vector<float> scales = random_values(count, Element::kF32, seed);
+  for (float& scale : scales) scale = 0.01f + 0.01f * std::abs(scale);
+  return scales;
+}
+
 /// Values of a whole sequence by position, so that every cut of it asks the same questions.
 struct History {
-  std::vector<float> query, key, value;
+  std::vector<float> query, key, value, key_scale, value_scale;
   History(const Sequence& s, const Heads& h, const Types& t)
       : query(random_values(s.keys * h.query * h.dim, t.query, s.seed)),
-        key(random_values(s.keys * h.kv * h.dim, t.cache, s.seed + 1000)),
-        value(random_values(s.keys * h.kv * h.dim, t.cache, s.seed + 2000)) {}
+        key(cache_values(s.keys * h.kv * h.dim, t, s.seed + 1000)),
+        value(cache_values(s.keys * h.kv * h.dim, t, s.seed + 2000)),
+        key_scale(cache_scales(s.keys * h.kv, t, s.seed + 3000)),
+        value_scale(cache_scales(s.keys * h.kv, t, s.seed + 4000)) {}
 };
 
 std::vector<double> reference(const History& history, const Heads& h, int64_t position, int64_t head, float scale) {
@@ -46,7 +68,7 @@ std::vector<double> reference(const History& history, const Heads& h, int64_t po
       dot += double(history.query[size_t((position * h.query + head) * h.dim + d)]) *
              history.key[size_t((key * h.kv + kv_head) * h.dim + d)];
     }
-    scores.push_back(dot * scale);
+    scores.push_back(dot * (double(history.key_scale[size_t(key * h.kv + kv_head)]) * scale));
   }
   const double maximum = *std::max_element(scores.begin(), scores.end());
   double sum = 0;
@@ -54,8 +76,9 @@ std::vector<double> reference(const History& history, const Heads& h, int64_t po
   for (int64_t key = 0; key <= position; ++key) {
     const double weight = std::exp(scores[size_t(key)] - maximum);
     sum += weight;
+    const double scaled = weight * history.value_scale[size_t(key * h.kv + kv_head)];
     for (int64_t d = 0; d < h.dim; ++d) {
-      result[size_t(d)] += weight * history.value[size_t((key * h.kv + kv_head) * h.dim + d)];
+      result[size_t(d)] += scaled * history.value[size_t((key * h.kv + kv_head) * h.dim + d)];
     }
   }
   for (double& value : result) value /= sum;
@@ -98,8 +121,11 @@ class Batch {
               max_attention_workspace_bytes(tokens_, int64_t(sequences_.size()), heads_.query, heads_.dim, longest));
     workspace_ = Buffer(Element::kF32, plan.workspace_bytes / 4);
     AttentionArguments arguments{query_.data(),
+                                 types_.query,
                                  key_cache_.data(),
                                  value_cache_.data(),
+                                 types_.scaled() ? key_scales_.data() : nullptr,
+                                 types_.scaled() ? value_scales_.data() : nullptr,
                                  table_.data(),
                                  y_.data(),
                                  static_cast<float*>(workspace_.data()),
@@ -115,8 +141,8 @@ class Batch {
                                  scale_};
     std::memcpy(block.data(), &arguments, sizeof(arguments));
     const AttentionKernels& kernels = attention_kernels(set);
-    run_in_all_cuts(kernels.partial[int(types_.query)][int(types_.cache)], block.data(), plan.partial_tiles,
-                    {&workspace_});
+    run_in_all_cuts(types_.scaled() ? kernels.partial_int8 : kernels.partial[int(types_.query)], block.data(),
+                    plan.partial_tiles, {&workspace_});
     run_in_all_cuts(kernels.merge[int(types_.query)], block.data(), plan.merge_tiles, {&y_});
   }
 
@@ -173,8 +199,11 @@ class Batch {
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(11));
     const int64_t row = heads_.kv * heads_.dim;
-    key_cache_ = Buffer::from(types_.cache, std::vector<float>(size_t(pages_ * page_size_ * row), kNaN));
+    key_cache_ = Buffer::from(types_.cache,
+                              std::vector<float>(size_t(pages_ * page_size_ * row), types_.scaled() ? -1.0f : kNaN));
     value_cache_ = key_cache_;
+    key_scales_.assign(size_t(pages_ * page_size_ * heads_.kv), kNaN);
+    value_scales_ = key_scales_;
     table_.assign(sequences_.size() * size_t(table_stride_), 0x7FFFFFFF);
     size_t next = 0;
     for (size_t s = 0; s < sequences_.size(); ++s) {
@@ -186,6 +215,10 @@ class Batch {
         for (int64_t i = 0; i < row; ++i) {
           key_cache_.set(slot * row + i, history.key[size_t(position * row + i)]);
           value_cache_.set(slot * row + i, history.value[size_t(position * row + i)]);
+        }
+        for (int64_t head = 0; head < heads_.kv; ++head) {
+          key_scales_[size_t(slot * heads_.kv + head)] = history.key_scale[size_t(position * heads_.kv + head)];
+          value_scales_[size_t(slot * heads_.kv + head)] = history.value_scale[size_t(position * heads_.kv + head)];
         }
       }
     }
@@ -223,6 +256,7 @@ class Batch {
   int64_t tokens_ = 0;
   std::vector<int64_t> starts_;
   std::vector<int32_t> table_;
+  std::vector<float> key_scales_, value_scales_;
   Buffer key_cache_, value_cache_, query_, y_, workspace_;
 };
 
@@ -230,23 +264,22 @@ class AttentionTest : public KernelTest {};
 REPRISE_KERNEL_TESTS(AttentionTest);
 
 TEST_P(AttentionTest, MatchesDoubleArithmetic) {
-  for (const Heads& heads : {Heads{4, 2, 64}, {6, 2, 32}, {2, 2, 128}, {5, 1, 18}, {3, 1, 2}, {4, 1, 144}}) {
-    for (Element query : kBothElements) {
-      for (Element cache : kBothElements) {
-        SCOPED_TRACE(testing::Message() << heads.query << "/" << heads.kv << "x" << heads.dim << " q" << int(query)
-                                        << " cache" << int(cache));
-        Batch batch({{1, 1, 1}, {3, 17, 2}, {1, 256, 3}, {9, 9, 4}, {1, 300, 5}, {33, 290, 6}, {8, 260, 7}}, heads,
-                    {query, cache}, 16);
-        batch.run(GetParam());
-        batch.expect_reference();
-      }
+  for (const Heads& heads :
+       {Heads{4, 2, 64}, {6, 2, 32}, {2, 2, 128}, {5, 1, 18}, {3, 1, 2}, {4, 1, 144}, {2, 1, 31}}) {
+    for (const Types& types : kTypes) {
+      SCOPED_TRACE(testing::Message() << heads.query << "/" << heads.kv << "x" << heads.dim << " q" << int(types.query)
+                                      << " cache" << int(types.cache));
+      Batch batch({{1, 1, 1}, {3, 17, 2}, {1, 256, 3}, {9, 9, 4}, {1, 300, 5}, {33, 290, 6}, {8, 260, 7}}, heads, types,
+                  16);
+      batch.run(GetParam());
+      batch.expect_reference();
     }
   }
 }
 
 TEST_P(AttentionTest, GivesTheSameBitsHoweverASequenceIsCutPagedAndBatched) {
   const Heads heads{4, 2, 20};
-  for (const Types& types : {Types{Element::kBf16, Element::kBf16}, {Element::kF32, Element::kF32}}) {
+  for (const Types& types : std::span(kTypes).first(3)) {
     const int32_t length = 530;
     Batch whole({{length, length, 21}}, heads, types, 16);
     whole.run(GetParam());
@@ -269,13 +302,16 @@ TEST_P(AttentionTest, GivesTheSameBitsHoweverASequenceIsCutPagedAndBatched) {
 
 TEST_P(AttentionTest, GivesTheSameBitsInDecodeAndPrefillForEveryNumberOfHeadsOnAKvHead) {
   const int32_t length = 273;
-  for (const Heads& heads : {Heads{3, 3, 128}, {20, 10, 64}, {6, 2, 144}, {8, 2, 128}, {10, 2, 32}}) {
-    Batch whole({{length, length, 31}}, heads, {Element::kBf16, Element::kBf16}, 16);
-    whole.run(GetParam());
-    for (int32_t keys : {5, 256, 273}) {
-      Batch decode({{1, keys, 31}}, heads, {Element::kBf16, Element::kBf16}, 16);
-      decode.run(GetParam());
-      EXPECT_EQ(decode.row(0, 0), whole.row(0, keys - 1)) << heads.query << "/" << heads.kv << ", " << keys << " keys";
+  for (const Heads& heads : {Heads{3, 3, 128}, {20, 10, 64}, {6, 2, 144}, {8, 2, 128}, {10, 2, 32}, {2, 1, 35}}) {
+    for (const Types& types : std::span(kTypes).last(3)) {
+      Batch whole({{length, length, 31}}, heads, types, 16);
+      whole.run(GetParam());
+      for (int32_t keys : {5, 256, 273}) {
+        Batch decode({{1, keys, 31}}, heads, types, 16);
+        decode.run(GetParam());
+        EXPECT_EQ(decode.row(0, 0), whole.row(0, keys - 1))
+            << heads.query << "/" << heads.kv << ", " << keys << " keys, cache " << int(types.cache);
+      }
     }
   }
 }

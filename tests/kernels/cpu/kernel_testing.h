@@ -15,7 +15,7 @@
 
 namespace reprise::kernels::cpu {
 
-/// Memory of a tensor between two guard zones, in float32 or bfloat16.
+/// Memory of a tensor between two guard zones, in float32, bfloat16 or int8.
 class Buffer {
  public:
   Buffer(Element element, int64_t count)
@@ -40,6 +40,8 @@ class Buffer {
       std::memcpy(&value, bytes_.data() + kGuard + 4 * index, 4);
       return value;
     }
+    if (element_ == Element::kI8)
+      return static_cast<float>(static_cast<int8_t>(bytes_[kGuard + static_cast<size_t>(index)]));
     BFloat16 value;
     std::memcpy(&value, bytes_.data() + kGuard + 2 * index, 2);
     return to_float(value);
@@ -47,6 +49,8 @@ class Buffer {
   void set(int64_t index, float value) {
     if (element_ == Element::kF32) {
       std::memcpy(at(index), &value, 4);
+    } else if (element_ == Element::kI8) {
+      bytes_[kGuard + static_cast<size_t>(index)] = static_cast<unsigned char>(static_cast<int8_t>(value));
     } else {
       const BFloat16 narrow = to_bfloat16(value);
       std::memcpy(at(index), &narrow, 2);

@@ -106,8 +106,19 @@ TEST_P(RowsTest, StoresKeysAndValuesIntoTheirSlotsOnly) {
       const std::vector<int32_t> ids = {7, -1, 0, 11, 12, 0x7FFFFFFF};
       Buffer keys = Buffer::from(to, std::vector<float>(size_t(slots * columns), -77.0f));
       Buffer values = keys;
-      const StoreKvArguments arguments{key.data(), value.data(), ids.data(), keys.data(), values.data(),
-                                       6,          columns,      slots,      columns,     columns + 5};
+      const StoreKvArguments arguments{.key = key.data(),
+                                       .value = value.data(),
+                                       .slots = ids.data(),
+                                       .key_cache = keys.data(),
+                                       .value_cache = values.data(),
+                                       .key_scales = nullptr,
+                                       .value_scales = nullptr,
+                                       .tokens = 6,
+                                       .columns = columns,
+                                       .head_dim = columns,
+                                       .slot_count = slots,
+                                       .key_row_stride = columns,
+                                       .value_row_stride = columns + 5};
       run_in_all_cuts(row_kernels(GetParam()).store_kv[int(from)][int(to)], &arguments, store_kv_tiles(6),
                       {&keys, &values});
       for (int64_t slot = 0; slot < slots; ++slot) {
