@@ -74,6 +74,8 @@ void SessionOptions::add_device(CommandLine& command) {
 }
 
 void SessionOptions::add_engine(CommandLine& command) {
+  command.choice("--kv-dtype", kv_dtype, {"auto", "int8"},
+                 "dtype of the KV cache; auto: the computation's, int8: with a scale for each token and KV head");
   command.option("--page-size", page_size, "tokens in a page of the KV cache");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
@@ -149,6 +151,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);
   model_options.without_weights = without_weights;
+  model_options.int8_kv = options_.kv_dtype == "int8";
   if (options_.pack_cache) {
     if (without_weights) throw Error(ErrorCode::kInvalidArgument, "--pack-cache: no weights are loaded here");
     model_options.pack_cache = *options_.pack_cache;

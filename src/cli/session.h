@@ -26,6 +26,7 @@ struct SessionOptions {
   std::string model;
   std::string device = "auto";
   std::string dtype = "auto";
+  std::string kv_dtype = "auto";
   std::string mode = "full";
   int32_t threads = 0;
   int32_t page_size = 16;

@@ -12,6 +12,12 @@
 namespace reprise::cli {
 namespace {
 
+/// Of the keys, if there are any.
+DType kv_dtype(engine::Engine& engine) {
+  const std::vector<model::KvBuffer>& buffers = engine.kv_pool().layout().buffers;
+  return buffers.empty() ? engine.model().info().dtype : buffers.front().dtype;
+}
+
 using replay::StepKind;
 using replay::StepReason;
 
@@ -114,8 +120,8 @@ std::string statement_text(engine::Engine& engine) {
   }
   text += cores_text(engine.runner());
   text += weights_text(engine.model().load_report());
-  text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens\n", megabytes(engine.kv_pool().bytes()),
-                      engine.kv_pool().pages(), engine.kv_pool().page_size());
+  text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens, {}\n", megabytes(engine.kv_pool().bytes()),
+                      engine.kv_pool().pages(), engine.kv_pool().page_size(), name_of(kv_dtype(engine)));
   for (const model::ExpertLoad& load : engine.model().expert_load()) {
     const auto busiest = std::max_element(load.rows.begin(), load.rows.end());
     const int64_t total = std::accumulate(load.rows.begin(), load.rows.end(), int64_t{0});
@@ -142,6 +148,7 @@ std::string statement_json(engine::Engine& engine) {
   nlohmann::ordered_json json;
   json["mode"] = name_of(engine.options().mode);
   json["dtype"] = name_of(engine.model().info().dtype);
+  json["kv_dtype"] = name_of(kv_dtype(engine));
   json["prefill_tokens"] = statistics.prefill_tokens;
   json["prefill_tokens_per_second"] = statistics.prefill_tokens_per_second();
   json["decode_tokens"] = statistics.decode_tokens;

@@ -11,7 +11,7 @@ namespace {
 
 using Granularity = model::KvBuffer::Granularity;
 
-// 0xFF in every byte is a NaN in float32, bfloat16 and float16.
+// 0xFF in every byte is a NaN in float32, bfloat16 and float16; of int8 caches the scales are NaN.
 constexpr unsigned char kPoison = 0xFF;
 
 void require(bool allowed, const char* field, int64_t value, const char* range) {

@@ -38,7 +38,7 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     weights.use_pack_cache(
         load::pack_cache_path(checkpoint->path(), *options.pack_cache, device.name(), name_of(dtype)));
   }
-  return std::make_unique<Qwen3Model>(config, dtype, weights, std::move(experts));
+  return std::make_unique<Qwen3Model>(config, dtype, weights, std::move(experts), options.int8_kv);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace reprise::model {
 struct ModelOptions {
   /// float32 or bfloat16; absent: bfloat16 where the config says bfloat16 or float16, else float32.
   std::optional<DType> dtype;
+  /// Keep keys and values as int8, with a scale for each token and KV head.
+  bool int8_kv = false;
   /// Build the model without reading weights: it can be traced, planned and drawn, not run.
   bool without_weights = false;
   /// Count the rows of each expert, see Model::expert_load().

@@ -14,7 +14,7 @@ namespace reprise::model {
 struct KvBuffer {
   enum class Granularity { kToken, kSequence };
 
-  std::string name;  ///< "layers.3.k"
+  std::string name;  ///< "layers.3.k", or of an int8 cache "layers.3.k_scales" beside it
   Granularity granularity = Granularity::kToken;
   DType dtype = DType::kBF16;
   Shape entry;  ///< of one token or one sequence, e.g. [kv heads, head dim]

@@ -19,11 +19,13 @@ std::string layer_prefix(int64_t layer) { return fmt::format("model.layers.{}.",
 
 }  // namespace
 
-Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts)
+Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts,
+                       bool int8_kv)
     : heads_(config.num_attention_heads),
       kv_heads_(config.num_key_value_heads),
       head_dim_(config.head_dim),
-      epsilon_(config.rms_norm_eps) {
+      epsilon_(config.rms_norm_eps),
+      int8_kv_(int8_kv) {
   info_ = {config.type == load::ModelType::kQwen3Moe ? "qwen3_moe" : "qwen3",
            config.num_hidden_layers,
            config.hidden_size,
@@ -91,21 +93,24 @@ Tensor Qwen3Model::norm(ops::ForwardContext& context, const Tensor& x, const Nor
 KvLayout Qwen3Model::kv_layout() const {
   KvLayout layout;
   for (int64_t i = 0; i < info_.layers; ++i) {
-    for (const char* name : {"k", "v"}) {
-      layout.buffers.push_back({fmt::format("layers.{}.{}", i, name), KvBuffer::Granularity::kToken, info_.dtype,
-                                Shape{kv_heads_, head_dim_}});
-    }
+    const auto add = [&](const char* name, DType dtype, const Shape& entry) {
+      layout.buffers.push_back({fmt::format("layers.{}.{}", i, name), KvBuffer::Granularity::kToken, dtype, entry});
+    };
+    for (const char* name : {"k", "v"}) add(name, int8_kv_ ? DType::kI8 : info_.dtype, {kv_heads_, head_dim_});
+    if (!int8_kv_) continue;
+    for (const char* name : {"k_scales", "v_scales"}) add(name, DType::kF32, {kv_heads_});
   }
   return layout;
 }
 
 Tensor Qwen3Model::forward(ops::ForwardContext& context, std::span<const Tensor> kv) const {
-  REPRISE_CHECK(kv.size() == 2 * layers_.size());
+  const size_t buffers = int8_kv_ ? 4 : 2;
+  REPRISE_CHECK(kv.size() == buffers * layers_.size());
   Tensor hidden = ops::embedding(context, context.token_ids, embedding_, info_.dtype);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     const Tensor normed = norm(context, hidden, layer.input_norm);
-    hidden = ops::add(context, hidden, attention(context, layer, normed, kv[2 * i], kv[2 * i + 1]));
+    hidden = ops::add(context, hidden, attention(context, layer, normed, kv.subspan(buffers * i, buffers)));
     const Tensor normed_again = norm(context, hidden, layer.post_attention_norm);
     hidden = ops::add(context, hidden, feed_forward(context, layer, normed_again));
   }
@@ -113,8 +118,8 @@ Tensor Qwen3Model::forward(ops::ForwardContext& context, std::span<const Tensor>
   return ops::linear(context, norm(context, hidden, final_norm_), head_, DType::kF32);
 }
 
-Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
-                             const Tensor& v_cache) const {
+Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x,
+                             std::span<const Tensor> kv) const {
   const Dim tokens = x.shape()[0];
   Tensor q = ops::reshape(context, ops::linear(context, x, layer.query), {tokens, heads_, head_dim_});
   Tensor k = ops::reshape(context, ops::linear(context, x, layer.key), {tokens, kv_heads_, head_dim_});
@@ -123,9 +128,10 @@ Tensor Qwen3Model::attention(ops::ForwardContext& context, const Layer& layer, c
   k = norm(context, k, layer.key_norm);
   q = ops::rope(context, q, rope_table_);
   k = ops::rope(context, k, rope_table_);
-  ops::store_kv(context, k, v, k_cache, v_cache);
+  const ops::KvScales scales = int8_kv_ ? ops::KvScales{kv[2], kv[3]} : ops::KvScales{};
+  ops::store_kv(context, k, v, kv[0], kv[1], scales);
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim_));
-  const Tensor mixed = ops::paged_attention(context, q, k_cache, v_cache, scale);
+  const Tensor mixed = ops::paged_attention(context, q, kv[0], kv[1], scale, scales);
   return ops::linear(context, ops::reshape(context, mixed, {tokens, heads_ * head_dim_}), layer.output);
 }
 

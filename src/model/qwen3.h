@@ -25,8 +25,10 @@ struct ExpertOptions {
 /// and a SwiGLU feed-forward; with the type qwen3_moe, a mixture of experts in the layers that the config says.
 class Qwen3Model final : public Model {
  public:
-  /// Takes its weights from `weights`, in the order of the forward pass. The builder's device must outlive the model.
-  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts = {});
+  /// Takes its weights from `weights`, in the order of the forward pass. `int8_kv`: keys and values are kept as int8,
+  /// with a scale for each token and KV head. The builder's device must outlive the model.
+  Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuilder& weights, ExpertOptions experts = {},
+             bool int8_kv = false);
 
   const ModelInfo& info() const override { return info_; }
   KvLayout kv_layout() const override;
@@ -54,8 +56,8 @@ class Qwen3Model final : public Model {
   static Norm make_norm(WeightBuilder& weights, const std::string& prefix);
   Tensor norm(ops::ForwardContext& context, const Tensor& x, const Norm& weights) const;
 
-  Tensor attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, const Tensor& k_cache,
-                   const Tensor& v_cache) const;
+  /// `kv`: the layer's buffers, see kv_layout().
+  Tensor attention(ops::ForwardContext& context, const Layer& layer, const Tensor& x, std::span<const Tensor> kv) const;
   Tensor feed_forward(ops::ForwardContext& context, const Layer& layer, const Tensor& x) const;
 
   ModelInfo info_;
@@ -63,6 +65,7 @@ class Qwen3Model final : public Model {
   int64_t kv_heads_;
   int64_t head_dim_;
   double epsilon_;
+  bool int8_kv_;
   Tensor embedding_;
   Tensor rope_table_;
   std::vector<Layer> layers_;

@@ -101,6 +101,17 @@ class Eval(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("/absent.json", done.stderr)
 
+    def test_an_int8_cache_takes_about_half_the_memory_and_solves_the_first_twenty(self):
+        results = {}
+        for kv_dtype in ("auto", "int8"):
+            done = self.evaluate("--num-questions", 20, "--kv-dtype", kv_dtype, "--poison", "--json")
+            results[kv_dtype] = json.loads(done.stdout)
+        self.assertEqual(results["int8"]["right"], 20)
+        statements = {name: result["statement"] for name, result in results.items()}
+        self.assertEqual([statements[name]["kv_dtype"] for name in ("auto", "int8")], ["bfloat16", "int8"])
+        # int8 rows, and a float32 scale for each.
+        self.assertLess(statements["int8"]["kv_bytes"], 0.57 * statements["auto"]["kv_bytes"])
+
     def test_answers_are_the_same_alone_in_eager_mode_and_in_float32(self):
         directory = program.temporary_directory(self)
         answers = []

@@ -13,6 +13,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   model_options.dtype = options_.dtype;
   model_options.count_expert_rows = options_.count_expert_rows;
   model_options.expert_placement = options_.expert_placement;
+  model_options.int8_kv = options_.int8_kv;
   model_ = model::load_model(options_.model, registry_, *device_, model_options);
 
   const int32_t scratch = std::max(options_.max_running, 8);

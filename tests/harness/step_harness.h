@@ -31,6 +31,7 @@ class StepHarness {
     DType dtype = DType::kF32;
     bool count_expert_rows = false;
     std::optional<model::ExpertPlacementOptions> expert_placement;
+    bool int8_kv = false;
     int threads = 1;
     bool poison = true;
     bool discrete = false;

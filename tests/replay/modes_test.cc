@@ -11,18 +11,25 @@ namespace {
 
 const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
 
-StepHarness::Options options_for(Mode mode, DType dtype, int threads = 1) {
+/// Of the computation, and whether keys and values are kept as int8.
+struct Types {
+  DType dtype;
+  bool int8_kv;
+};
+
+StepHarness::Options options_for(Mode mode, Types types, int threads = 1) {
   StepHarness::Options options;
+  options.int8_kv = types.int8_kv;
   options.model = kModels / "dense";
   options.mode = mode;
-  options.dtype = dtype;
+  options.dtype = types.dtype;
   options.threads = threads;
   return options;
 }
 
 }  // namespace
 
-class Modes : public ::testing::TestWithParam<DType> {};
+class Modes : public ::testing::TestWithParam<Types> {};
 
 TEST_P(Modes, GiveTheSameBitsForBatches1To9OnAnyNumberOfThreads) {
   const Outcome eager = run_all_batches(options_for(Mode::kEager, GetParam()));
@@ -64,28 +71,34 @@ TEST_P(Modes, DiscreteMemoryGivesTheSameBits) {
   EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, Modes, ::testing::Values(DType::kF32, DType::kBF16),
-                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+INSTANTIATE_TEST_SUITE_P(DTypes, Modes,
+                         ::testing::Values(Types{DType::kF32, false}, Types{DType::kBF16, false},
+                                           Types{DType::kF32, true}, Types{DType::kBF16, true}),
+                         [](const auto& tested) {
+                           return std::string(name_of(tested.param.dtype)) + (tested.param.int8_kv ? "_int8_kv" : "");
+                         });
 
 TEST(GraphRunner, ARequestGetsTheSameBitsAloneAndAmongOthersHoweverItIsChunked) {
-  std::mt19937 random(5);
-  const std::vector<int32_t> prompt = random_tokens(random, 70);
-  const std::vector<int32_t> next = random_tokens(random, 6);
-  StepHarness alone(options_for(Mode::kFull, DType::kBF16));
-  Rows expected = {alone.feed(0, prompt).back()};
-  for (const int32_t token : next) expected.push_back(alone.decode({0}, {token})[0]);
-  const std::vector<std::byte> kv = alone.kv_contents(0);
-  for (const int32_t chunk : {1, 5, 16, 33}) {
-    StepHarness::Options options = options_for(Mode::kFull, DType::kBF16, 2);
-    options.page_size = 8;
-    StepHarness harness(options);
-    for (int32_t other = 0; other < 5; ++other) harness.feed(other, random_tokens(random, 9));
-    Rows rows = {harness.feed(5, prompt, chunk).back()};
-    for (const int32_t token : next) {
-      rows.push_back(harness.decode({0, 1, 5, 3}, {token, 1, token, 2})[2]);
+  for (const bool int8_kv : {false, true}) {
+    std::mt19937 random(5);
+    const std::vector<int32_t> prompt = random_tokens(random, 70);
+    const std::vector<int32_t> next = random_tokens(random, 6);
+    StepHarness alone(options_for(Mode::kFull, {DType::kBF16, int8_kv}));
+    Rows expected = {alone.feed(0, prompt).back()};
+    for (const int32_t token : next) expected.push_back(alone.decode({0}, {token})[0]);
+    const std::vector<std::byte> kv = alone.kv_contents(0);
+    for (const int32_t chunk : {1, 5, 16, 33}) {
+      StepHarness::Options options = options_for(Mode::kFull, {DType::kBF16, int8_kv}, 2);
+      options.page_size = 8;
+      StepHarness harness(options);
+      for (int32_t other = 0; other < 5; ++other) harness.feed(other, random_tokens(random, 9));
+      Rows rows = {harness.feed(5, prompt, chunk).back()};
+      for (const int32_t token : next) {
+        rows.push_back(harness.decode({0, 1, 5, 3}, {token, 1, token, 2})[2]);
+      }
+      EXPECT_EQ(rows, expected) << "chunks of " << chunk;
+      EXPECT_EQ(harness.kv_contents(5), kv) << "chunks of " << chunk;
     }
-    EXPECT_EQ(rows, expected) << "chunks of " << chunk;
-    EXPECT_EQ(harness.kv_contents(5), kv) << "chunks of " << chunk;
   }
 }
 

@@ -66,16 +66,20 @@ class DenseCheckpoint : public ::testing::TestWithParam<std::string> {};
 
 /// Of the 2L + 1 norms over the hidden state the first follows the embedding; the others follow a sum.
 TEST_P(DenseCheckpoint, EveryFusionIsMadeInEveryLayer) {
-  StepHarness harness(options_for(GetParam(), Mode::kFull, DType::kBF16));
-  const int64_t layers = harness.model().info().layers;
-  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
-  EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
-  EXPECT_EQ(matches["add_rms_norm"], 2 * layers);
-  EXPECT_EQ(matches["embedding_rms_norm"], 1);
-  EXPECT_EQ(matches["split_qkv_rms_norm_rope"], layers);
-  EXPECT_EQ(matches["swiglu"], layers);
-  EXPECT_LE(launches(harness.runner().decode_graph()), 10 * layers + 4)
-      << graph::to_text(harness.runner().decode_graph());
+  for (const bool int8_kv : {false, true}) {
+    StepHarness::Options options = options_for(GetParam(), Mode::kFull, DType::kBF16);
+    options.int8_kv = int8_kv;
+    StepHarness harness(options);
+    const int64_t layers = harness.model().info().layers;
+    std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+    EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
+    EXPECT_EQ(matches["add_rms_norm"], 2 * layers);
+    EXPECT_EQ(matches["embedding_rms_norm"], 1);
+    EXPECT_EQ(matches["split_qkv_rms_norm_rope"], layers);
+    EXPECT_EQ(matches["swiglu"], layers);
+    EXPECT_LE(launches(harness.runner().decode_graph()), 10 * layers + 4)
+        << graph::to_text(harness.runner().decode_graph());
+  }
 }
 
 TEST_P(DenseCheckpoint, GivesTheSameBitsInEveryMode) {

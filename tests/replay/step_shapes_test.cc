@@ -92,8 +92,14 @@ class HeadShapes : public ::testing::TestWithParam<HeadShape> {};
 
 TEST_P(HeadShapes, GiveTheSameBitsInEveryModeOnAnyThreadsAndPages) {
   const SyntheticModel model(GetParam());
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Rows expected = run_across_cuts(options_for(model, Mode::kEager, dtype, 1, 16));
+  for (const auto& [dtype, int8_kv] :
+       {std::pair(DType::kF32, false), std::pair(DType::kBF16, false), std::pair(DType::kBF16, true)}) {
+    const auto options = [&, the_type = dtype, the_int8 = int8_kv](Mode mode, int threads, int32_t page_size) {
+      StepHarness::Options result = options_for(model, mode, the_type, threads, page_size);
+      result.int8_kv = the_int8;
+      return result;
+    };
+    const Rows expected = run_across_cuts(options(Mode::kEager, 1, 16));
     expect_finite(expected);
     const std::vector<std::tuple<Mode, int, int32_t>> runs = {{Mode::kFull, 1, 1},
                                                               {Mode::kFull, 2, 7},
@@ -101,8 +107,9 @@ TEST_P(HeadShapes, GiveTheSameBitsInEveryModeOnAnyThreadsAndPages) {
                                                               {Mode::kForceEager, 2, 1},
                                                               {Mode::kAotEager, 5, 7}};
     for (const auto& [mode, threads, page_size] : runs) {
-      EXPECT_EQ(run_across_cuts(options_for(model, mode, dtype, threads, page_size)), expected)
-          << name_of(dtype) << " " << name_of(mode) << ", " << threads << " threads, pages of " << page_size;
+      EXPECT_EQ(run_across_cuts(options(mode, threads, page_size)), expected)
+          << name_of(dtype) << (int8_kv ? ", int8 cache, " : " ") << name_of(mode) << ", " << threads
+          << " threads, pages of " << page_size;
     }
   }
 }
