@@ -17,12 +17,13 @@ namespace {
 constexpr float kLeastGain = 300;  // nanoseconds
 /// Chunks are about so long where the launch is long enough for several of each thread: then a thread that comes late,
 /// or loses its CPU, leaves its part to the others but for one chunk.
-constexpr float kChunkNanoseconds = 2000;
+constexpr float kChunkNanoseconds = 5000;
 /// Chunks of each thread, at most; and as long as nothing is known of a launch.
 constexpr int kMostChunks = 8;
 constexpr int kUsualChunks = 4;
 /// Kernels do several short tiles together faster than one by one.
 constexpr int64_t kTilesTogether = 4;
+constexpr float kLongTile = 2000;  // nanoseconds
 /// Launches up to so long are observed while one thread does them, longer ones as they run.
 constexpr float kShortLaunch = 20000;  // nanoseconds
 /// Of launches outside of captured graphs the second to this one are observed, then one in so many.
@@ -33,6 +34,12 @@ constexpr float kLongerCounts = 0.25f;
 constexpr float kPlausible = 3;
 
 int64_t part(int64_t count, int chunk, int chunks) { return count * chunk / chunks; }
+
+/// The first tile of a chunk. Where chunks hold enough of them, kernels find whole groups of tiles.
+int64_t first_tile(int64_t tiles, int chunk, int chunks) {
+  const int64_t tile = part(tiles, chunk, chunks);
+  return chunk == chunks || tiles < 2 * kTilesTogether * chunks ? tile : tile / kTilesTogether * kTilesTogether;
+}
 
 /// What one thread takes for a launch; 0: not known.
 float nanoseconds_of(const Instruction& launch) {
@@ -64,7 +71,7 @@ int SegmentRunner::chunks_of(const Instruction& launch, int threads) {
     if (gain_of(alone, threads) < kLeastGain) return 1;
     const float each = alone / static_cast<float>(threads) / kChunkNanoseconds;
     chunks = static_cast<int64_t>(std::clamp(each, 1.0f, static_cast<float>(kMostChunks)));
-    if (launch.tile_nanoseconds < kChunkNanoseconds) most = std::max<int64_t>(tiles / kTilesTogether, threads);
+    if (launch.tile_nanoseconds < kLongTile) most = std::max<int64_t>(tiles / kTilesTogether, threads);
   }
   return static_cast<int>(std::min({chunks * threads, most, tiles, int64_t{ThreadTeam::kMaxChunks}}));
 }
@@ -77,7 +84,8 @@ void SegmentRunner::launch(const Instruction& instruction, int threads) {
     return;
   }
   team_.share(threads, chunks, [&launch, chunks](int first, int last) {
-    launch.kernel->run(launch.arguments, part(launch.tiles, first, chunks), part(launch.tiles, last, chunks));
+    launch.kernel->run(launch.arguments, first_tile(launch.tiles, first, chunks),
+                       first_tile(launch.tiles, last, chunks));
   });
 }
 
@@ -112,8 +120,8 @@ void SegmentRunner::launch_together(std::span<const Instruction> launches, std::
       const int end = std::min(last - piece.first, piece.chunks);
       if (begin >= end) continue;
       const LaunchOperands& launch = *piece.launch;
-      launch.kernel->run(launch.arguments, part(launch.tiles, begin, piece.chunks),
-                         part(launch.tiles, end, piece.chunks));
+      launch.kernel->run(launch.arguments, first_tile(launch.tiles, begin, piece.chunks),
+                         first_tile(launch.tiles, end, piece.chunks));
     }
   });
 }

