@@ -12,11 +12,11 @@ struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  std::string text = {};                ///< of a scalar
-  bool plain = false;                   ///< a scalar without quotes: it may stand for a bool or a number
-  int line = 0;                         ///< from 1 on
-  std::vector<YamlNode> items = {};     ///< of a list
-  std::vector<YamlEntry> entries = {};  ///< of a map, in the order of the file
+  std::string text = {};           ///< of a scalar
+  bool plain = false;              ///< a scalar without quotes: it may stand for a bool or a number
+  int line = 0;                    ///< from 1 on
+  std::vector<YamlNode> items;     ///< of a list
+  std::vector<YamlEntry> entries;  ///< of a map, in the order of the file
 
   /// The value as a message shows it: "8", "'8' (a text)", "a list".
   std::string describe() const;

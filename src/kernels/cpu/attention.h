@@ -48,6 +48,7 @@ struct AttentionArguments {
   int64_t query_row_stride;
   int64_t y_row_stride;
   float scale;
+  float unused = 0;  ///< fills the gap
 };
 
 struct AttentionPlan {

@@ -19,6 +19,7 @@ struct AddRmsNormArguments {
   int64_t x_row_stride;
   int64_t residual_row_stride;
   float epsilon;
+  float unused = 0;       ///< fills the gap
   void* y;                ///< [rows, columns], where it is stored
   float* wide;            ///< [rows, columns], of `cast`
   int8_t* quantized;      ///< [rows, columns], of `quantize` and `dynamic_quantize`
@@ -39,6 +40,7 @@ struct EmbeddingRmsNormArguments {
   int64_t table_rows;
   int64_t table_row_stride;
   float epsilon;
+  float unused = 0;  ///< fills the gap
   void* y;
   int8_t* quantized;
   QuantizeScales scales;

@@ -10,8 +10,10 @@ namespace reprise::kernels::cpu {
 /// do not depend on how they are dealt; long contiguous ranges run faster than single tiles.
 using KernelFunction = void (*)(const void* arguments, int64_t first, int64_t last);
 
-/// Element types that kernels are made for; also the index into their tables.
-enum class Element : uint8_t { kF32 = 0, kBf16 = 1, kF16 = 2, kI8 = 3 };
+/// Element types that kernels are made for; also the index into their tables. As wide as what lies beside it in
+/// argument structs, which must not have gaps: captured arguments are compared and hashed as bytes, and not every
+/// compiler can clear gaps.
+enum class Element : int64_t { kF32 = 0, kBf16 = 1, kF16 = 2, kI8 = 3 };
 
 /// Storage of a bfloat16 (the upper half of a float32).
 struct Bf16 {

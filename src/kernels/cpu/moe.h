@@ -15,7 +15,7 @@ struct GatingArguments {
   int64_t expert_count;
   int64_t top_k;  ///< at most expert_count
   int64_t logits_row_stride;
-  bool renormalize;
+  int64_t renormalize;  ///< 0 or 1
 };
 /// A tile is one row.
 int64_t gating_tiles(int64_t tokens);

@@ -19,6 +19,7 @@ struct RmsNormArguments {
   int64_t y_token_stride;
   int64_t y_head_stride;
   float epsilon;
+  float unused = 0;             ///< fills the gap
   const float* bias = nullptr;  ///< [width], or null
 };
 /// A tile is one row of `width` values.

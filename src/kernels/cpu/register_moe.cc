@@ -24,7 +24,7 @@ void run_gating(const ops::OpCall& call) {
                                   .expert_count = logits.size(1),
                                   .top_k = call.int_attribute(0),
                                   .logits_row_stride = logits.stride(0),
-                                  .renormalize = call.bool_attribute(1)};
+                                  .renormalize = call.bool_attribute(1) ? 1 : 0};
   stream_of(call).launch(kernels[index_of(logits)], gating_tiles(arguments.tokens), arguments);
 }
 

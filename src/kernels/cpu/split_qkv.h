@@ -21,6 +21,7 @@ struct SplitQkvArguments {
   int64_t head_dim;
   int64_t max_position;
   float epsilon;
+  float unused = 0;  ///< fills the gap
 };
 /// A tile is one head of q or k of one token.
 int64_t split_qkv_tiles(int64_t tokens, int64_t heads, int64_t kv_heads);

@@ -9,6 +9,7 @@ struct ElementArguments {
   int32_t* data;
   int64_t count;
   int32_t value;
+  int32_t unused = 0;  ///< fills the gap, which not every compiler can clear
 };
 
 template <typename Operation>
