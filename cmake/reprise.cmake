@@ -19,8 +19,11 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   target_compile_options(reprise_flags INTERFACE -march=x86-64-v2)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Clang, used for the fuzz targets only, has other opinions about warnings; g++ is the compiler that must be content.
   target_compile_options(reprise_flags INTERFACE -Werror -Wno-psabi)
+else()
+  # Clang, used for the sanitizers because it compiles them in two thirds of the time, has other opinions about warnings;
+  # g++ is the compiler that must be content.
+  target_compile_options(reprise_flags INTERFACE -Wno-unknown-warning-option -Wno-deprecated-declarations)
 endif()
 if(CMAKE_UNITY_BUILD)
   # Several files in one: a local name may shadow what another file has. The release build still forbids it.
@@ -37,12 +40,15 @@ if(REPRISE_SANITIZE)
     # A null pointer traps by itself, and virtual calls are few: these two cost a fifth of the compile time for nothing.
     target_compile_options(reprise_flags INTERFACE -fno-sanitize=null,vptr)
   endif()
+  # g++ defines these by itself.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND REPRISE_SANITIZE MATCHES "address")
+    target_compile_definitions(reprise_flags INTERFACE __SANITIZE_ADDRESS__)
+  elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND REPRISE_SANITIZE MATCHES "thread")
+    target_compile_definitions(reprise_flags INTERFACE __SANITIZE_THREAD__)
+  endif()
+  # What a target takes back must come last.
+  target_compile_options(reprise_flags INTERFACE $<TARGET_PROPERTY:REPRISE_LAST_OPTIONS>)
   target_link_options(reprise_flags INTERFACE -fsanitize=${REPRISE_SANITIZE})
-endif()
-if(REPRISE_FUZZ)
-  target_compile_options(reprise_flags INTERFACE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-                         -fno-omit-frame-pointer -g1)
-  target_link_options(reprise_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
 # Headers that nearly every file includes, parsed once: a quarter of the build's time. What a file uses it includes all
@@ -84,6 +90,10 @@ function(reprise_library name)
   endforeach()
   target_link_libraries(reprise_${name} ${scope} ${ARG_LINK})
   target_link_libraries(reprise_${name} ${scope} $<BUILD_INTERFACE:reprise_flags>)
+  if(sources AND REPRISE_FUZZ)
+    # Counts for libFuzzer which branches were taken; programs without it do not notice.
+    target_compile_options(reprise_${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   if(sources AND NOT CMAKE_UNITY_BUILD)
     reprise_precompile(reprise_${name} library)
   endif()
@@ -109,7 +119,7 @@ function(reprise_test name)
     target_compile_options(${name}_test PRIVATE $<IF:$<BOOL:${ARG_OPTIMISE}>,-O1,-O0>)
     if(REPRISE_SANITIZE MATCHES "undefined")
       # What the tests call is checked; the assertions themselves would cost a quarter of the compile time.
-      target_compile_options(${name}_test PRIVATE -fno-sanitize=undefined)
+      set_target_properties(${name}_test PROPERTIES REPRISE_LAST_OPTIONS -fno-sanitize=undefined)
     endif()
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)
     if(ARG_PRECOMPILE)
