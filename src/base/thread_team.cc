@@ -26,6 +26,8 @@ constexpr uint32_t kProbeInterval = 64;
 /// one: what waiting costs stays a small share, however long other programs need the CPUs.
 constexpr uint64_t kAlonePerStall = 4;
 constexpr uint32_t kMostDoublings = 5;
+/// A longer stall counts as one of this length: the process was stopped, or the machine slept.
+constexpr std::chrono::duration<double> kLongestStall(0.05);
 /// Members that were called and did nothing in time are not called again for so long, and twice as long the next time.
 constexpr std::chrono::nanoseconds kCallPause = std::chrono::milliseconds(1);
 constexpr uint32_t kMostCallDoublings = 6;
@@ -88,11 +90,18 @@ bool spin_until(const Done& done, uint32_t& vain_spins) {
 
 }  // namespace
 
+/// Before anything is allocated for them.
+int ThreadTeam::checked_size(int threads) {
+  if (threads > kMaxMembers) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
+  return std::max(1, threads);
+}
+
 ThreadTeam::ThreadTeam(int threads, int cpus)
-    : size_(std::max(1, threads)),
+    : size_(checked_size(threads)),
       may_spin_(threads <= cpus),
+      ticks_at_start_(ticks()),
+      start_(Clock::now()),
       desks_(std::make_unique<Desk[]>(static_cast<size_t>(size_))) {
-  if (size_ > kMaxMembers) throw Error(ErrorCode::kInvalidArgument, "{} threads are too many", threads);
   workers_.reserve(static_cast<size_t>(size_ - 1));
   try {
     for (int member = 1; member < size_; ++member) workers_.emplace_back([this, member] { run_worker(member); });
@@ -121,7 +130,7 @@ void ThreadTeam::dismiss_workers() {
 void ThreadTeam::share_out(int threads, int chunks, Function function, void* callable) {
   const int members = std::min({threads, size_, chunks});
   const uint64_t begin = ticks();
-  if (begin < alone_until_ || chunks > kMaxChunks) return function(callable, 0, chunks);
+  if (works_alone(begin) || chunks > kMaxChunks) return function(callable, 0, chunks);
   const Presence presence = presence_of(members);
   if (presence == Presence::kNobody) return function(callable, 0, chunks);
   job_ = (job_ + 1) % kJobs;
@@ -204,11 +213,16 @@ void ThreadTeam::sleep_until_done() {
 /// Waiting longer than it worked, the caller would have been faster alone.
 void ThreadTeam::note_stall(uint64_t begin, uint64_t wait_begin) {
   const uint64_t now = ticks();
-  const uint64_t waited = now - wait_begin;
-  if (waited < wait_begin - begin) return;
+  if (now - wait_begin < wait_begin - begin) return;
+  const std::chrono::duration<double> age = Clock::now() - start_;
+  const double ticks_of_longest = static_cast<double>(now - ticks_at_start_) * (kLongestStall / age);
+  constexpr double kMostTicks = 0x1p40;  // minutes; clocks may jump
+  const auto waited =
+      static_cast<uint64_t>(std::min({static_cast<double>(now - wait_begin), ticks_of_longest, kMostTicks}));
   // Stalls long ago do not count.
-  stalls_ = now < alone_until_ + 8 * kAlonePerStall * waited ? std::min(stalls_ + 1, kMostDoublings) : 0;
-  alone_until_ = now + (kAlonePerStall * waited << stalls_);
+  stalls_ = now - alone_since_ < alone_for_ + 8 * kAlonePerStall * waited ? std::min(stalls_ + 1, kMostDoublings) : 0;
+  alone_since_ = now;
+  alone_for_ = kAlonePerStall * waited << stalls_;
 }
 
 // All members.

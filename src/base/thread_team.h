@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -77,6 +78,7 @@ class ThreadTeam {
   static constexpr int next_of(uint64_t ticket) { return static_cast<int>(ticket >> kChunkBits) & kMaxChunks; }
   static constexpr int last_of(uint64_t ticket) { return static_cast<int>(ticket) & kMaxChunks; }
 
+  static int checked_size(int threads);
   /// Lets the workers leave and waits for them.
   void dismiss_workers();
   void share_out(int members, int chunks, Function function, void* callable);
@@ -100,16 +102,20 @@ class ThreadTeam {
   void wait_for_members(uint64_t begin);
   void sleep_until_done();
   void note_stall(uint64_t begin, uint64_t wait_begin);
+  bool works_alone(uint64_t now) const { return now - alone_since_ < alone_for_; }
 
   const int size_;
   const bool may_spin_;
+  const uint64_t ticks_at_start_;
+  const std::chrono::steady_clock::time_point start_;
   const std::unique_ptr<Desk[]> desks_;  ///< by member
 
   // The caller's.
   uint64_t job_ = 0;
   uint64_t handed_out_ = 0;               ///< chunks that others have ever done
   uint64_t done_at_call_ = ~uint64_t{0};  ///< of them, when somebody was last called
-  uint64_t alone_until_ = 0;              ///< in ticks
+  uint64_t alone_since_ = 0;              ///< in ticks
+  uint64_t alone_for_ = 0;                ///< in ticks, from then on; 0: there was no stall
   uint32_t stalls_ = 0;                   ///< lately
   uint32_t vain_calls_ = 0;               ///< in a row
   uint32_t vain_spins_ = 0;               ///< in a row

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -161,7 +162,39 @@ TEST(ThreadTeamDeathTest, ThreadsThatTheSystemRefusesAreAnErrorAndNotTheEnd) {
 }
 #endif
 
-TEST(ThreadTeam, RefusesAbsurdSizes) { EXPECT_ANY_THROW(ThreadTeam(1 << 20, 1)); }
+TEST(ThreadTeam, RefusesAbsurdSizesBeforeTheyTakeMemory) {
+  for (const int threads : {1 << 16, 1 << 20, std::numeric_limits<int>::max()}) {
+    try {
+      const ThreadTeam team(threads, 1);
+      ADD_FAILURE() << threads;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument) << threads;
+    }
+  }
+}
+
+TEST(ThreadTeam, ALongStallIsSoonForgotten) {
+  // A process that is stopped, or a machine that sleeps, looks like a member that took that long for a chunk.
+  ThreadTeam team(2, 2);
+  const std::thread::id caller = std::this_thread::get_id();
+  std::atomic<bool> helped = false;
+  const auto try_to_share = [&](std::chrono::milliseconds stall) {
+    team.share(2, 8, [&](int, int) {
+      if (std::this_thread::get_id() != caller) {
+        if (!helped.exchange(true)) std::this_thread::sleep_for(stall);
+      } else if (!helped) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  };
+  for (int i = 0; i < 100 && !helped; ++i) try_to_share(std::chrono::milliseconds(1500));
+  ASSERT_TRUE(helped);
+  helped = false;
+  const auto begin = std::chrono::steady_clock::now();
+  while (!helped && std::chrono::steady_clock::now() - begin < std::chrono::seconds(5)) try_to_share({});
+  // Four times the stall would be six seconds.
+  EXPECT_TRUE(helped);
+}
 
 }  // namespace
 }  // namespace reprise
