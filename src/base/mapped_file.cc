@@ -30,27 +30,26 @@ ErrorCode code_of(int reason) {
   }
 }
 
-/// Opens a regular file and tells its size. O_NONBLOCK keeps a FIFO without a writer from blocking the open.
-int open_regular(const std::filesystem::path& path, size_t& size) {
+/// Opens a regular file and tells what it is. O_NONBLOCK keeps a FIFO without a writer from blocking the open.
+int open_regular(const std::filesystem::path& path, struct stat& status) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     const int reason = errno;
     throw Error(code_of(reason), "cannot open {}: {}", path.string(), std::strerror(reason));
   }
-  struct stat status{};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(descriptor);
     throw Error(ErrorCode::kIo, "{} is not a regular file", path.string());
   }
-  size = static_cast<size_t>(status.st_size);
   return descriptor;
 }
 
 }  // namespace
 
 std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  size_t size = 0;
-  const int descriptor = open_regular(path, size);
+  struct stat status{};
+  const int descriptor = open_regular(path, status);
+  const auto size = static_cast<size_t>(status.st_size);
   void* data = nullptr;
   if (size > 0) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
@@ -58,7 +57,8 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) 
   const int reason = errno;
   ::close(descriptor);
   if (data == MAP_FAILED) throw Error(code_of(reason), "cannot map {}: {}", path.string(), std::strerror(reason));
-  return std::shared_ptr<MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size));
+  const int64_t modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return std::shared_ptr<MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size, modified_ns));
 }
 
 MappedFile::~MappedFile() {
@@ -76,8 +76,9 @@ void MappedFile::release(size_t offset, size_t length) const {
 }
 
 std::string read_file(const std::filesystem::path& path, size_t limit) {
-  size_t size = 0;
-  const int descriptor = open_regular(path, size);
+  struct stat status{};
+  const int descriptor = open_regular(path, status);
+  const auto size = static_cast<size_t>(status.st_size);
   if (size > limit) {
     ::close(descriptor);
     throw Error(ErrorCode::kInvalidArgument, "{} has {} bytes, more than the {} allowed here", path.string(), size,

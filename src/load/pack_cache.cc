@@ -1,9 +1,6 @@
 #include "load/pack_cache.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -128,15 +125,9 @@ std::vector<PackSource> pack_sources(const Checkpoint& checkpoint) {
   for (const StoredTensor& tensor : checkpoint.tensors()) {
     if (!seen.insert(tensor.owner.get()).second) continue;
     const MappedFile& file = *tensor.owner;
-    struct stat status{};
-    if (::stat(file.path().c_str(), &status) != 0) {
-      const int reason = errno;
-      throw Error(ErrorCode::kIo, "cannot look at {}: {}", file.path().string(), std::strerror(reason));
-    }
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.bytes().data(), sizeof(header_bytes));  // little-endian, checked when it was opened
-    sources.push_back({file.path().filename().string(), file.bytes().size(),
-                       int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec,
+    sources.push_back({file.path().filename().string(), file.bytes().size(), file.modified_ns(),
                        hash_bytes(file.bytes().first(sizeof(header_bytes) + header_bytes))});
   }
   std::ranges::sort(sources, {}, &PackSource::name);

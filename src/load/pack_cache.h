@@ -32,7 +32,7 @@ struct PackIdentity {
   std::vector<PackSource> sources;
 };
 
-/// The files of a checkpoint. Throws kIo for one that is gone.
+/// The files of a checkpoint, as they were when they were opened.
 std::vector<PackSource> pack_sources(const Checkpoint& checkpoint);
 
 /// Where the cache of a model (a directory or a .safetensors file) lies: in `directory`, under the model's name with a

@@ -1,13 +1,14 @@
 #include "load/pack_cache_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 
 #include "base/error.h"
@@ -60,19 +61,22 @@ void PackCacheFile::remove_leftovers() const {
 }
 
 void PackCacheFile::create() {
+  std::random_device random;
   for (;;) {
-    std::string name = path_.string() + ".XXXXXX" + kPartialSuffix;
-    descriptor_ = ::mkostemps(name.data(), static_cast<int>(std::strlen(kPartialSuffix)), O_CLOEXEC);
+    partial_path_ = fmt::format("{}.{:08x}{}", path_.string(), random(), kPartialSuffix);
+    // Who may read it is for the user to say, whose umask applies.
+    descriptor_ = ::open(partial_path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == EEXIST) continue;
     if (descriptor_ < 0) fail(errno);
-    partial_path_ = name;
+    // Where the file system has no locks, others cannot lock what is left there either, and do not remove it.
+    while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
     // Another writer may have taken the file for a leftover before it was locked.
     struct stat status{};
-    if (::flock(descriptor_, LOCK_EX) == 0 && ::fstat(descriptor_, &status) == 0 && status.st_nlink > 0) break;
+    if (::fstat(descriptor_, &status) != 0 || status.st_nlink > 0) return;
     ::close(descriptor_);
     descriptor_ = -1;
   }
-  // mkostemps lets nobody else read.
-  if (::fchmod(descriptor_, 0644) != 0) fail(errno);
 }
 
 void PackCacheFile::write(uint64_t offset, std::span<const std::byte> bytes) {

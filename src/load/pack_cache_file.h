@@ -7,7 +7,7 @@
 
 namespace reprise::load {
 
-/// A file that gets its name when it is complete. Until then it has a temporary one beside it ("NAME.XXXXXX.partial")
+/// A file that gets its name when it is complete. Until then it has a temporary one beside it ("NAME.NUMBER.partial")
 /// and is locked, so that others can tell it from what a killed process has left, which the constructor removes.
 class PackCacheFile {
  public:

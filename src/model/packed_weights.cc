@@ -221,7 +221,7 @@ std::string PackedWeights::finish_cache() {
   };
   try {
     load::write_pack_cache(cache_path_, identity_, entries, read);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     // Whatever the matter is, the weights are there.
     log_warning("pack cache {}: {}; the next start packs the weights again", cache_path_.string(), error.what());
     return fmt::format("not written ({})", error.what());

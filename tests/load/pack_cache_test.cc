@@ -1,10 +1,31 @@
 #include "load/pack_cache.h"
 
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 
 #include "base/mapped_file.h"
 #include "load/test_files.h"
+
+namespace {
+
+/// What flock() fails with, as on a file system without locks; 0: it locks.
+std::atomic<int> g_flock_failure = 0;
+
+}  // namespace
+
+/// Stands before the C library's.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (g_flock_failure == 0) return static_cast<int>(::syscall(SYS_flock, descriptor, operation));
+  errno = g_flock_failure;
+  return -1;
+}
 
 namespace reprise::load {
 namespace {
@@ -150,6 +171,43 @@ TEST_F(PackCacheTest, WhatAKilledWriterLeftIsRemovedAndOtherFilesStay) {
   std::vector<std::string> left = files();
   std::ranges::sort(left);
   EXPECT_EQ(left, (std::vector<std::string>{"model.pack", "model.pack.old", "other.pack.AbCdEf.partial"}));
+}
+
+TEST_F(PackCacheTest, AFileSystemWithoutLocksHoldsOneToo) {
+  write_text_file(directory_ / "model.pack.0badcafe.partial", "perhaps somebody's");
+  g_flock_failure = ENOLCK;
+  write(path_);
+  g_flock_failure = 0;
+  EXPECT_EQ(salt_of(PackCache::open(path_, identity())), 0);
+  EXPECT_EQ(files().size(), 2) << "nobody can tell whether a leftover is one";
+}
+
+TEST_F(PackCacheTest, WhoMayReadItIsForTheUsersMaskToSay) {
+  const mode_t before = ::umask(0077);
+  write(path_);
+  ::umask(0022);
+  write(directory_ / "open.pack");
+  ::umask(before);
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(path_).permissions(), perms::owner_read | perms::owner_write);
+  EXPECT_EQ(std::filesystem::status(directory_ / "open.pack").permissions(),
+            perms::owner_read | perms::owner_write | perms::group_read | perms::others_read);
+}
+
+TEST_F(PackCacheTest, SourcesAreTheFilesThatWereOpenedWhateverTakesTheirPlace) {
+  const std::filesystem::path file = directory_ / "model.safetensors";
+  const std::string content = raw_safetensors(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8);
+  write_text_file(file, content);
+  const Checkpoint checkpoint = Checkpoint::open(file);
+  const std::vector<PackSource> before = pack_sources(checkpoint);
+  ASSERT_EQ(before.size(), 1);
+  // Other weights of the same shapes, a second later.
+  write_text_file(directory_ / "new", content.substr(0, content.size() - 1) + "!");
+  const auto later = std::filesystem::last_write_time(file) + std::chrono::seconds(1);
+  std::filesystem::last_write_time(directory_ / "new", later);
+  std::filesystem::rename(directory_ / "new", file);
+  EXPECT_EQ(pack_sources(checkpoint), before);
+  EXPECT_NE(pack_sources(Checkpoint::open(file)), before);
 }
 
 TEST_F(PackCacheTest, AFailureLeavesTheOldFileAndNoOther) {
