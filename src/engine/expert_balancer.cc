@@ -17,16 +17,17 @@ ExpertBalancer::ExpertBalancer(model::ExpertPlaces* places, ExpertBalanceOptions
   if (options_.on_load && !counted) {
     throw Error(ErrorCode::kInvalidArgument, "the load of experts cannot be told: the model does not count it");
   }
-  if (options_.rebalance_every == 0) return;
-  if (!counted || !places_->can_move()) {
+  if (options_.rebalance_every > 0 && (!counted || !places_->can_move())) {
     throw Error(ErrorCode::kInvalidArgument, "experts cannot be rebalanced: the model does not {}",
                 counted ? "let them be moved" : "count their load");
   }
-  for (size_t i = 0; i < places_->layers(); ++i) {
+  // The load is told by ranks as well.
+  for (size_t i = 0; counted && i < places_->layers(); ++i) {
     if (places_->placement(i).size() % static_cast<size_t>(options_.ranks) == 0) continue;
     throw Error(ErrorCode::kInvalidArgument, "{} places of experts cannot be shared evenly by {} ranks",
                 places_->placement(i).size(), options_.ranks);
   }
+  if (options_.rebalance_every == 0) return;
   places_->reserve();
   places_->take_window();
 }

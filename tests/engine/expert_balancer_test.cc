@@ -141,6 +141,11 @@ TEST_P(ExpertBalancing, NeedsAModelThatCountsAndLetsMove) {
   ExpertBalanceOptions told;
   told.on_load = [](const ExpertLoadWindow&) {};
   EXPECT_THROW(engine_for(load(false, false), told), Error);
+  // 12 places; none of a rank's would be left to count for 13 ranks.
+  for (const int32_t ranks : {5, 13}) {
+    told.ranks = ranks;
+    EXPECT_THROW(engine_for(load(true, true), told), Error) << ranks;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, ExpertBalancing,
