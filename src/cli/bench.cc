@@ -69,18 +69,18 @@ std::string TextTable::to_text() const {
 }
 
 std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t page_size,
-                                        int32_t sequences, int32_t tokens, const ops::Registry* kernels) {
+                                        int32_t sequences, int64_t tokens, const ops::Registry* kernels) {
   const int64_t maximum = session.model()->info().max_positions;
   if (tokens > maximum) {
     throw Error(ErrorCode::kInvalidArgument, "a context of {} tokens exceeds the model's {}", tokens, maximum);
   }
-  const int64_t pages = (int64_t{tokens} + page_size - 1) / page_size;
+  const int64_t pages = (tokens + page_size - 1) / page_size;
   std::vector<BenchMode> result;
   for (const std::string& name : modes) {
     const bool without_passes = name == "full_no_passes";
     const replay::Mode mode = without_passes ? replay::Mode::kFull : parse_mode(name);
     engine::EngineOptions options =
-        session.engine_options(sequences, int64_t{sequences} * pages * page_size, tokens, mode);
+        session.engine_options(sequences, int64_t{sequences} * pages * page_size, static_cast<int32_t>(tokens), mode);
     if (without_passes) options.passes = compile::PassOptions::none();
     result.push_back({name, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
                                                    session.model(), std::nullopt, std::move(options))});
@@ -120,7 +120,7 @@ void BenchSequence::read(engine::StepBuilder& builder, int32_t length) {
     const int32_t count = replayed > 0 ? replayed : std::min(most, length - at);
     builder.begin();
     builder.add(std::span(tokens_).subspan(static_cast<size_t>(at), static_cast<size_t>(count)), at, pages_, slot_);
-    engine_->runner().run(builder.finish());
+    engine_->run(builder.finish());
     at += count;
   }
 }
@@ -142,7 +142,7 @@ void DecodeSteps::step() {
   for (BenchSequence& sequence : sequences_) {
     builder_.add({&sequence.tokens().back(), 1}, context_ - 1, sequence.pages(), sequence.slot());
   }
-  const replay::LogitsView logits = engine_.runner().run(builder_.finish());
+  const replay::LogitsView logits = engine_.run(builder_.finish());
   for (int32_t row = 0; row < logits.rows; ++row) {
     sequences_[static_cast<size_t>(row)].tokens().back() =
         sampler_.sample(logits.row(row), greedy_, nullptr, 0, context_);

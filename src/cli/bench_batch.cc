@@ -77,7 +77,7 @@ class OneBatch {
           ++next;
         }
       }
-      const replay::LogitsView logits = engine_.runner().run(builder_.finish());
+      const replay::LogitsView logits = engine_.run(builder_.finish());
       for (int32_t row = 0; row < logits.rows; ++row) {
         if (complete_[static_cast<size_t>(row)] >= 0) sample(logits, row, complete_[static_cast<size_t>(row)], 0);
       }
@@ -92,7 +92,7 @@ class OneBatch {
       builder_.add(std::span(sequence.tokens()).subspan(static_cast<size_t>(position), 1), position, sequence.pages(),
                    sequence.slot());
     }
-    const replay::LogitsView logits = engine_.runner().run(builder_.finish());
+    const replay::LogitsView logits = engine_.run(builder_.finish());
     for (int32_t row = 0; row < logits.rows; ++row) sample(logits, row, row, index);
   }
 
@@ -118,7 +118,7 @@ class BatchBench {
       : options_(options),
         session_(options.session),
         modes_(make_bench_modes(session_, options.modes, options.session.page_size, largest(options.batch_sizes),
-                                largest(options.input_lengths) + largest(options.output_lengths))) {}
+                                int64_t{largest(options.input_lengths)} + largest(options.output_lengths))) {}
 
   int run() {
     for (const int32_t batch : options_.batch_sizes) {

@@ -143,11 +143,13 @@ struct Engine::Parts {
     };
   }
 
+  replay::LogitsView run(const replay::StepBatch& batch) {
+    balancer.before_step();
+    return runner.run(batch);
+  }
+
   StepFunction step_function() {
-    return [this](const replay::StepBatch& batch) {
-      balancer.before_step();
-      return runner.run(batch);
-    };
+    return [this](const replay::StepBatch& batch) { return run(batch); };
   }
 };
 
@@ -177,6 +179,7 @@ RequestId Engine::submit(Request request) { return parts_->loop.submit(std::move
 bool Engine::cancel(RequestId id) { return parts_->loop.cancel(id); }
 bool Engine::step() { return parts_->loop.step(); }
 void Engine::run_until_done() { parts_->loop.run_until_done(); }
+replay::LogitsView Engine::run(const replay::StepBatch& batch) { return parts_->run(batch); }
 int32_t Engine::running() const { return parts_->loop.running(); }
 int32_t Engine::waiting() const { return parts_->loop.waiting(); }
 

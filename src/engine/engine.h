@@ -80,6 +80,8 @@ class Engine {
   /// was nothing to do. Failures of a step end its requests, with an event; only errors of Reprise itself are thrown.
   bool step();
   void run_until_done();
+  /// One step of any kind past the requests, for measurements: the caller sees to its pages and tokens.
+  replay::LogitsView run(const replay::StepBatch& batch);
   int32_t running() const;
   int32_t waiting() const;
 

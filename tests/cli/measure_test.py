@@ -1,6 +1,8 @@
 """reprise eval, bench and synth as a user calls them. Of speeds only that they are there: times prove nothing on a
 machine that does other things as well."""
 import json
+import os
+import tempfile
 import unittest
 
 import program
@@ -242,6 +244,23 @@ class Bench(unittest.TestCase):
                                       r"Prefill\. latency: +\d+\.\d{5} s, throughput: +\d+\.\d\d token/s\n"
                                       r"Decode\.  median latency: +\d+\.\d{5} s, median throughput: +\d+\.\d\d token/s\n"
                                       r"Total\. latency: +\d+\.\d{3} s, throughput: +\d+\.\d\d token/s\n")
+
+    def test_experts_are_moved_between_measured_steps(self):
+        with tempfile.TemporaryDirectory() as directory:
+            dump = os.path.join(directory, "load.jsonl")
+            self.bench("decode", "--modes", "full", "--batch-size", 4, "--input-len", 20, "--steps", 9, "--rounds", 1,
+                       "--ep-num-redundant-experts", 4, "--eplb-rebalance-num-iterations", 5, "--expert-load-dump", dump,
+                       model=program.MINI_MOE)
+            with open(dump, encoding="utf-8") as lines:
+                windows = [json.loads(line) for line in lines]
+        self.assertEqual(sorted({tuple(window["steps"]) for window in windows})[:2], [(0, 4), (5, 9)])
+        self.assertGreater(len({tuple(window["physical_to_logical"]) for window in windows if window["layer"] == 0}), 1)
+        self.assertGreater(sum(sum(window["logical_count"]) for window in windows), 0)
+
+    def test_lengths_that_no_number_holds_are_refused(self):
+        done = program.run("bench", "batch", "-m", program.MINI, "--input-len", 2147483647, "--output-len", 32)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("2147483679 tokens", done.stderr)
 
     def test_prefill_reads_in_chunks(self):
         result = self.bench("prefill", "--input-len", "16,40", "--max-prefill-tokens", 16, "--rounds", 2)
