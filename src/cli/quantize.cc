@@ -66,9 +66,11 @@ std::vector<std::vector<int32_t>> read_texts(const QuantizeCommand& options, con
   return texts;
 }
 
-void stop_if_interrupted(const QuantizeCommand& options) {
+std::string not_written(const QuantizeCommand& options) { return options.output + " is not written"; }
+
+void stop_if_interrupted(const std::string& consequence) {
   // Thrown, so that the writer takes its unfinished file away.
-  if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: {} is not written", options.output);
+  if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted: {}", consequence);
 }
 
 /// The float model, and texts to run through it.
@@ -81,7 +83,7 @@ class Calibration {
 
   std::map<std::string, load::ActivationRange> ranges() {
     return model::observe_linear_inputs(*session_.model(), session_.registry(), session_.device(), texts_,
-                                        progress("Calibrating"));
+                                        progress("Calibrating", not_written(options_)));
   }
 
   /// Of what has been written.
@@ -90,14 +92,14 @@ class Calibration {
     options.dtype = session_.model()->info().dtype;
     const auto quantized = model::load_model(options_.output, session_.registry(), session_.device(), options);
     return model::compare_outputs(*session_.model(), *quantized, session_.registry(), session_.device(), texts_,
-                                  progress("Comparing outputs"));
+                                  progress("Comparing outputs", "the outputs are not compared"));
   }
 
  private:
-  std::function<void(size_t)> progress(std::string doing) {
+  std::function<void(size_t)> progress(std::string doing, std::string consequence) {
     bar_ = std::make_unique<ProgressBar>();
-    return [this, doing = std::move(doing)](size_t done) {
-      stop_if_interrupted(options_);
+    return [this, doing = std::move(doing), consequence = std::move(consequence)](size_t done) {
+      stop_if_interrupted(consequence);
       bar_->update(static_cast<double>(done), static_cast<double>(texts_.size()), doing);
     };
   }
@@ -138,6 +140,10 @@ std::string report(const std::vector<load::LayerError>& errors,
 }
 
 int run_quantize(const QuantizeCommand& options) {
+  if (options.calibration_texts < 1) {
+    throw Error(ErrorCode::kInvalidArgument, "--calibration-texts is {}, must be at least 1",
+                options.calibration_texts);
+  }
   watch_interrupts();
   load::QuantizeOptions quantize;
   const bool is_static = options.scheme == "w8a8";
@@ -158,15 +164,16 @@ int run_quantize(const QuantizeCommand& options) {
   if (needs_ranges) quantize.ranges = calibration->ranges();
   ProgressBar bar;
   quantize.progress = [&](const std::string& name, uint64_t done, uint64_t total) {
-    stop_if_interrupted(options);
+    stop_if_interrupted(not_written(options));
     bar.update(static_cast<double>(done), static_cast<double>(total), "Quantising " + name);
   };
   const std::vector<load::LayerError> errors =
       load::quantize_checkpoint(options.session.model, options.output, quantize);
   bar.finish();
+  // Before outputs are compared, which may be interrupted or fail.
+  write_message(fmt::format("{}: written, {} layers in int8\n", options.output, errors.size()));
   write_output(
       report(errors, calibration ? calibration->output_errors() : std::map<std::string, model::OutputError>()));
-  write_message(fmt::format("{}: written, {} layers in int8\n", options.output, errors.size()));
   return 0;
 }
 

@@ -59,7 +59,7 @@ class Quantize(unittest.TestCase):
         cases = {("--scheme", "w8a8"): "--calibrate",
                  ("--scheme", "w8a8", "--format", "compressed-tensors", "--calibrate", DATA): "each token only",
                  ("--ignore", "nothing"): "nothing", ("--ignore", "("): "does not compile",
-                 ("--scheme", "w4a8"): "w4a8"}
+                 ("--scheme", "w4a8"): "w4a8", ("--calibration-texts", 0): "at least 1"}
         for arguments, message in cases.items():
             with self.subTest(arguments=arguments):
                 done = program.run("quantize", "-m", program.MINI, "-o", self.directory / "out", *arguments)
