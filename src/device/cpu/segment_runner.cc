@@ -143,6 +143,7 @@ void SegmentRunner::observe(Instruction& instruction, int threads) {
 }
 
 void SegmentRunner::launch_once(const Instruction& instruction) {
+  if (instruction.launch.tiles == 0) return;
   LaunchTimes::Entry& known = times_.find(instruction);
   Instruction launched = instruction;
   launched.tile_nanoseconds = known.tile_nanoseconds;
