@@ -73,6 +73,15 @@ Preamble read_preamble(std::span<const std::byte> file) {
   return preamble;
 }
 
+/// A number as it was written: get() would convert a fraction, a negative or a far too large one to any other.
+template <typename Number = uint64_t>
+Number number_at(const json& object, const char* key) {
+  const json& number = object.at(key);
+  if (!(std::is_signed_v<Number> ? number.is_number_integer() : number.is_number_unsigned()))
+    throw_damaged("its header says {} for \"{}\"", describe(number), key);
+  return number.get<Number>();
+}
+
 json identity_json(const PackIdentity& identity) {
   json sources = json::array();
   for (const PackSource& source : identity.sources) {
@@ -97,7 +106,7 @@ void check_identity(const json& header, const PackIdentity& identity) {
   check_text("device", identity.device);
   check_text("dtype", identity.dtype);
   check_text("formats", identity.formats);
-  if (header.at("layout").get<uint64_t>() != identity.layout) {
+  if (number_at(header, "layout") != identity.layout) {
     throw_differs("its weights are laid out as another version of the program or another processor has them");
   }
   const json& sources = header.at("sources");
@@ -106,8 +115,8 @@ void check_identity(const json& header, const PackIdentity& identity) {
   }
   for (size_t i = 0; i < sources.size(); ++i) {
     const PackSource& now = identity.sources[i];
-    const PackSource then = {sources[i].at("name").get<std::string>(), sources[i].at("bytes").get<uint64_t>(),
-                             sources[i].at("modified_ns").get<int64_t>(), sources[i].at("header_hash").get<uint64_t>()};
+    const PackSource then = {sources[i].at("name").get<std::string>(), number_at(sources[i], "bytes"),
+                             number_at<int64_t>(sources[i], "modified_ns"), number_at(sources[i], "header_hash")};
     if (then.name != now.name) {
       throw_differs("it was made of {}, the model has {}", printable(then.name), printable(now.name));
     }
@@ -154,10 +163,9 @@ PackCache PackCache::open(const std::filesystem::path& path, const PackIdentity&
     const json header = parse_json({reinterpret_cast<const char*>(text.data()), text.size()}, "its header");
     check_identity(header, identity);
     for (const json& item : header.at("entries")) {
-      Place place{
-          {item.at("name").get<std::string>(), item.at("content").get<uint64_t>(), item.at("bytes").get<uint64_t>()},
-          item.at("offset").get<uint64_t>()};
-      if (place.offset % kPieceAlignment != 0 || place.offset > preamble.header_offset ||
+      Place place{{item.at("name").get<std::string>(), number_at(item, "content"), number_at(item, "bytes")},
+                  number_at(item, "offset")};
+      if (place.offset % kPieceAlignment != 0 || place.offset == 0 || place.offset > preamble.header_offset ||
           place.entry.bytes > preamble.header_offset - place.offset) {
         throw_damaged("{} lies outside of it", printable(place.entry.name));
       }

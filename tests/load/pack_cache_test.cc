@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/hash.h"
 #include "base/mapped_file.h"
 #include "load/test_files.h"
 
@@ -146,6 +147,34 @@ TEST_F(PackCacheTest, AFlippedBitIsFoundEverywhereButInTheWeights) {
     flipped[place] = static_cast<char>(flipped[place] ^ 4);
     write_text_file(path_, flipped);
     EXPECT_THAT(refused().code(), ::testing::AnyOf(ErrorCode::kCorruptData, ErrorCode::kFailedPrecondition)) << place;
+  }
+}
+
+/// A header whose checksums are right, and which lies.
+TEST_F(PackCacheTest, PlacesOutsideOfTheWeightsAreRefused) {
+  write(path_);
+  const std::string file = read_file(path_);
+  uint64_t offset = 0;
+  std::memcpy(&offset, file.data() + 16, sizeof(offset));
+  const std::string place = R"("offset":4096)";
+  const size_t at = file.find(place, offset);
+  ASSERT_NE(at, std::string::npos);
+  const auto with_offset = [&](const std::string& lie) {
+    std::string forged = file;
+    forged.replace(at, place.size(), R"("offset":)" + lie);
+    const auto bytes = std::as_bytes(std::span(forged));
+    const uint64_t fields[] = {forged.size() - offset, hash_bytes(bytes.subspan(offset)), forged.size()};
+    std::memcpy(forged.data() + 24, fields, sizeof(fields));
+    const uint64_t hash = hash_bytes(bytes.first(48));
+    std::memcpy(forged.data() + 48, &hash, sizeof(hash));
+    return forged;
+  };
+  write_text_file(path_, with_offset("4096"));
+  EXPECT_EQ(salt_of(PackCache::open(path_, identity())), 0);
+  const std::string behind = std::to_string(offset);
+  for (const char* lie : {"0", "8", "-4096", "18446744073709547520", "1e300", "4096.5", "null", behind.c_str()}) {
+    write_text_file(path_, with_offset(lie));
+    EXPECT_EQ(refused().code(), ErrorCode::kCorruptData) << lie;
   }
 }
 
