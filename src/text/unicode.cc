@@ -132,4 +132,39 @@ std::string to_lower(std::string_view text) {
   return out;
 }
 
+std::string to_upper(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t position = 0; position < text.size();) {
+    const Utf8Unit unit = read_utf8(text, position);
+    position += unit.length;
+    if (unit.code_point == 0xDF) {
+      out.append("SS");
+    } else {
+      append_utf8(static_cast<char32_t>(utf8proc_toupper(static_cast<int32_t>(unit.code_point))), out);
+    }
+  }
+  return out;
+}
+
+bool is_letter(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_decimal_digit(char32_t c) { return utf8proc_category(static_cast<int32_t>(c)) == UTF8PROC_CATEGORY_ND; }
+
+bool is_upper_case(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<int32_t>(c));
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LT;
+}
+
+bool is_lower_case(char32_t c) { return utf8proc_category(static_cast<int32_t>(c)) == UTF8PROC_CATEGORY_LL; }
+
+bool is_printable(char32_t c) {
+  if (c == ' ') return true;
+  const utf8proc_category_t category = utf8proc_category(static_cast<int32_t>(c));
+  return category != UTF8PROC_CATEGORY_CN && category < UTF8PROC_CATEGORY_ZS;
+}
+
 }  // namespace reprise::text
