@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/bench.h"
+#include "cli/bench_limits.h"
 #include "cli/input.h"
 #include "cli/statement.h"
 
@@ -34,6 +35,8 @@ struct Row {
   std::vector<double> prefill_seconds{};  ///< of each round
   std::vector<double> decode_seconds{};   ///< of each step of all rounds
   std::vector<double> total_seconds{};    ///< of each round
+  double prefill_limit = 0;               ///< the least seconds that it can take, measured in the same rounds
+  double decode_limit = 0;                ///< of a step, the same
 
   double prefill() const { return median(prefill_seconds); }
   double decode() const { return median(decode_seconds); }
@@ -117,6 +120,7 @@ class BatchBench {
   explicit BatchBench(const BatchOptions& options)
       : options_(options),
         session_(options.session),
+        limits_(session_),
         modes_(make_bench_modes(session_, options.modes, options.session.page_size, largest(options.batch_sizes),
                                 int64_t{largest(options.input_lengths)} + largest(options.output_lengths))) {}
 
@@ -139,9 +143,27 @@ class BatchBench {
       rows_.push_back({mode.name, shape});
       warm_up(mode, shape);
     }
+    limits_.begin();
     for (int32_t round = 0; round < options_.rounds; ++round) {
+      limits_.measure(2);
       for (size_t i = 0; i < modes_.size(); ++i) measure_once(modes_[i], rows_[first + i]);
     }
+    for (size_t i = first; i < rows_.size(); ++i) {
+      rows_[i].prefill_limit = prefill_limit(shape);
+      rows_[i].decode_limit = limits_.step_seconds(shape.batch, shape.batch);
+    }
+  }
+
+  /// Of the steps that read the prompts; a step yields the logits of each prompt that it touches.
+  double prefill_limit(const Shape& shape) const {
+    const int64_t most = options_.session.max_prefill_tokens;
+    const int64_t tokens = int64_t{shape.batch} * shape.input_length;
+    double seconds = 0;
+    for (int64_t at = 0; at < tokens; at += most) {
+      const int64_t end = std::min(at + most, tokens);
+      seconds += limits_.step_seconds(end - at, (end - 1) / shape.input_length - at / shape.input_length + 1);
+    }
+    return seconds;
   }
 
   /// Traces, captures, and grows what grows.
@@ -175,6 +197,11 @@ class BatchBench {
       }
       text +=
           fmt::format("Total. latency: {:6.3f} s, throughput: {:9.2f} token/s\n", row.total(), row.total_throughput());
+      text += fmt::format("Of the limit: prefill {:.1f} %", row.prefill_limit / row.prefill() * 100);
+      if (!row.decode_seconds.empty()) {
+        text += fmt::format(", decode {:.1f} %", row.decode_limit / row.decode() * 100);
+      }
+      text += "\n";
     }
     text += "\n";
     for (const BenchMode& mode : modes_) {
@@ -198,10 +225,12 @@ class BatchBench {
                   {"input_len", row.shape.input_length},
                   {"output_len", row.shape.output_length},
                   {"prefill_latency", row.prefill()},
-                  {"prefill_throughput", row.prefill_throughput()}};
+                  {"prefill_throughput", row.prefill_throughput()},
+                  {"prefill_share_of_limit", row.prefill_limit / row.prefill()}};
       if (!row.decode_seconds.empty()) {
         result["median_decode_latency"] = row.decode();
         result["median_decode_throughput"] = row.decode_throughput();
+        result["decode_share_of_limit"] = row.decode_limit / row.decode();
       }
       result["total_latency"] = row.total();
       result["overall_throughput"] = row.total_throughput();
@@ -218,6 +247,7 @@ class BatchBench {
 
   const BatchOptions& options_;
   Session session_;
+  BenchLimits limits_;
   std::vector<BenchMode> modes_;
   std::string subject_ = bench_subject(session_);
   std::vector<Row> rows_;

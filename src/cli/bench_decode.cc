@@ -3,11 +3,10 @@
 
 #include "base/error.h"
 #include "cli/bench.h"
+#include "cli/bench_limits.h"
 #include "cli/input.h"
 #include "cli/recipe_options.h"
 #include "cli/statement.h"
-#include "ops/eager_dispatcher.h"
-#include "ops/measure.h"
 
 namespace reprise::cli {
 namespace {
@@ -20,30 +19,6 @@ struct DecodeOptions : DecodeStepOptions {
   DecodeOptions() { modes = {"eager", "force_eager", "piecewise", "full", "full_no_passes"}; }
 };
 
-/// Reads a buffer as large as the weights that a decode step reads, with the same threads: no step can be faster.
-class ReadPasses {
- public:
-  ReadPasses(Session& session, size_t bytes)
-      : stream_(session.device().create_stream({0, "read"})),
-        dispatcher_(session.registry(), session.device(), *stream_),
-        context_(dispatcher_),
-        buffer_(TensorMeta(DType::kI32, {static_cast<int64_t>(bytes / sizeof(int32_t))}),
-                session.device().allocate(bytes)) {
-    session.device().fill(buffer_.data(), 0x5A, bytes);
-  }
-
-  void pass() {
-    ops::read_all(context_, buffer_);
-    stream_->synchronize();
-  }
-
- private:
-  std::unique_ptr<device::Stream> stream_;
-  ops::EagerDispatcher dispatcher_;
-  ops::ForwardContext context_;
-  Tensor buffer_;
-};
-
 /// What was measured of one mode at one batch size.
 struct Row {
   std::string mode;
@@ -51,6 +26,8 @@ struct Row {
   int64_t launches;               ///< of kernels in a step
   int64_t issued;                 ///< those of them that the host makes one by one
   std::vector<double> seconds{};  ///< of each step
+  double limit_seconds = 0;       ///< the least that a step can take, measured in the same rounds
+  double read_seconds = 0;        ///< of its weights, the same
   double median_seconds() const { return median(seconds); }
   double tokens_per_second() const { return batch / median_seconds(); }
 };
@@ -60,7 +37,7 @@ class DecodeBench {
   explicit DecodeBench(const DecodeOptions& options)
       : options_(options),
         session_(options.session),
-        weight_bytes_(session_.model()->decode_weight_bytes()),
+        limits_(session_),
         modes_(make_bench_modes(session_, options.modes, options.session.page_size,
                                 *std::max_element(options.batch_sizes.begin(), options.batch_sizes.end()),
                                 options.context)) {}
@@ -80,12 +57,16 @@ class DecodeBench {
       runs.back()->step();  // captures
       rows_.push_back(count_launches(mode, *runs.back(), batch));
     }
-    std::unique_ptr<ReadPasses> reads;
-    if (batch == 1 && weight_bytes_ > 0) reads = std::make_unique<ReadPasses>(session_, weight_bytes_);
+    limits_.begin();
     for (int32_t round = 0; round < options_.rounds; ++round) {
-      if (reads != nullptr) repeat([&] { reads->pass(); }, read_seconds_);
+      limits_.measure(options_.steps);
       for (size_t i = 0; i < runs.size(); ++i) repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
     }
+    for (size_t i = first; i < rows_.size(); ++i) {
+      rows_[i].limit_seconds = limits_.step_seconds(batch, batch);
+      rows_[i].read_seconds = limits_.read_seconds();
+    }
+    machine_ += fmt::format("batch {}: {}", batch, limits_.to_text());
   }
 
   /// A row of counts, without times.
@@ -155,42 +136,26 @@ class DecodeBench {
     return 1;
   }
 
-  double read_bandwidth() const { return static_cast<double>(weight_bytes_) / median(read_seconds_); }
-  std::optional<double> bandwidth_share(const Row& row) const {
-    if (row.batch != 1 || read_seconds_.empty()) return std::nullopt;
-    return median(read_seconds_) / row.median_seconds();
-  }
-
   std::string to_text() const {
     std::string text = fmt::format("decode, context {}, medians of {} steps in {} rounds\n{}\n", options_.context,
                                    options_.steps * options_.rounds, options_.rounds, subject_);
-    TextTable table({"mode", "batch", "ms/step", "tokens/s", fmt::format("vs {}", modes_[0].name), "of bandwidth",
+    TextTable table({"mode", "batch", "ms/step", "tokens/s", fmt::format("vs {}", modes_[0].name), "of the limit",
                      "launches", "issued"});
     for (const Row& row : rows_) {
-      const std::optional<double> share = bandwidth_share(row);
       table.add({row.mode, fmt::format("{}", row.batch), fmt::format("{:.3f}", row.median_seconds() * 1e3),
                  fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", ratio(row)),
-                 share ? fmt::format("{:.1f} %", *share * 100) : "-", fmt::format("{}", row.launches),
-                 fmt::format("{}", row.issued)});
+                 fmt::format("{:.1f} %", row.limit_seconds / row.median_seconds() * 100),
+                 fmt::format("{}", row.launches), fmt::format("{}", row.issued)});
     }
-    text += table.to_text();
-    if (!read_seconds_.empty()) {
-      text +=
-          fmt::format("bandwidth: {:.2f} GB/s, reading {:.1f} MB, as much as the weights, in {:.3f} ms\n",
-                      read_bandwidth() / 1e9, static_cast<double>(weight_bytes_) / 1e6, median(read_seconds_) * 1e3);
-    }
+    text += table.to_text() + machine_;
     for (const BenchMode& mode : modes_) text += steps_line(mode) + cores_lines(mode);
     return text;
   }
 
   Json to_json() const {
     Json json{{"bench", "decode"},        {"subject", subject_},           {"context", options_.context},
-              {"steps", options_.steps},  {"rounds", options_.rounds},     {"weight_bytes", weight_bytes_},
+              {"steps", options_.steps},  {"rounds", options_.rounds},     {"weight_bytes", limits_.weight_bytes()},
               {"results", Json::array()}, {"decode_steps", Json::object()}};
-    if (!read_seconds_.empty()) {
-      json["read_seconds"] = median(read_seconds_);
-      json["read_bytes_per_second"] = read_bandwidth();
-    }
     for (const Row& row : rows_) {
       Json result{{"mode", row.mode},
                   {"batch_size", row.batch},
@@ -198,8 +163,9 @@ class DecodeBench {
                   {"launches_issued_per_step", row.issued},
                   {"seconds_per_step", row.median_seconds()},
                   {"tokens_per_second", row.tokens_per_second()},
-                  {"ratio_to_first_mode", ratio(row)}};
-      if (const std::optional<double> share = bandwidth_share(row)) result["share_of_bandwidth"] = *share;
+                  {"ratio_to_first_mode", ratio(row)},
+                  {"read_bytes_per_second", static_cast<double>(limits_.weight_bytes()) / row.read_seconds},
+                  {"share_of_limit", row.limit_seconds / row.median_seconds()}};
       if (const std::string choice = core_choice(mode_of(row), row.batch); !choice.empty()) result["cores"] = choice;
       json["results"].push_back(std::move(result));
     }
@@ -212,11 +178,11 @@ class DecodeBench {
 
   const DecodeOptions& options_;
   Session session_;
-  size_t weight_bytes_;
+  BenchLimits limits_;
   std::vector<BenchMode> modes_;
   std::string subject_ = bench_subject(session_);
   std::vector<Row> rows_;
-  std::vector<double> read_seconds_;
+  std::string machine_;  ///< what it read and multiplied at each batch size
 };
 
 void apply_recipe(DecodeOptions& options) {
@@ -243,7 +209,8 @@ int run_decode(DecodeOptions& options) {
 }  // namespace
 
 void add_bench_decode(CommandLine& bench) {
-  CommandLine& command = bench.command("decode", "Decode steps: tokens per second, and the share of the bandwidth");
+  CommandLine& command =
+      bench.command("decode", "Decode steps: tokens per second, and the share of the machine's limit");
   const auto options = std::make_shared<DecodeOptions>();
   options->add_subject(command, false);
   options->recipe.add(command);
@@ -252,8 +219,9 @@ void add_bench_decode(CommandLine& bench) {
   options->add_steps(command);
   options->add_rest(command);
   command.footer(
-      "The bandwidth is measured at batch size 1: in each round, before the steps, the same threads read a buffer as\n"
-      "large as the weights of a step. A share of 100 % would be a step that does nothing but read its weights.\n"
+      "The limit is measured in each round, before the steps: the same threads read a buffer as large as the weights\n"
+      "that one token reads, and make products in registers. A step takes at least as long as it takes to read those\n"
+      "weights, or to make the products of its tokens; 100 % would be a step that does nothing else.\n"
       "Launches are those of one step, issued ones those that the host makes one by one instead of in a replay.");
   command.on_run([options] { return run_decode(*options); });
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/bench.h"
+#include "cli/bench_limits.h"
 #include "cli/input.h"
 #include "cli/statement.h"
 
@@ -21,6 +22,8 @@ struct Row {
   std::string mode;
   int32_t length;
   std::vector<double> seconds{};
+  double limit_seconds = 0;  ///< the least that reading the prompt can take, measured in the same rounds
+  double share() const { return limit_seconds / median(seconds); }
   double tokens_per_second() const { return length / median(seconds); }
 };
 
@@ -29,6 +32,7 @@ class PrefillBench {
   explicit PrefillBench(const PrefillOptions& options)
       : options_(options),
         session_(options.session),
+        limits_(session_),
         longest_(*std::max_element(options.lengths.begin(), options.lengths.end())),
         modes_(make_bench_modes(session_, options.modes, options.session.page_size, 1, longest_)) {}
 
@@ -45,26 +49,38 @@ class PrefillBench {
         rows_.push_back({modes_[i].name, length});
         sequences[i].read(builders[i], length);  // traces, and grows what grows
       }
+      limits_.begin();
       for (int32_t round = 0; round < options_.rounds; ++round) {
+        limits_.measure(2);
         for (size_t i = 0; i < modes_.size(); ++i) {
           rows_[first + i].seconds.push_back(seconds_of([&] { sequences[i].read(builders[i], length); }));
         }
       }
+      for (size_t i = first; i < rows_.size(); ++i) rows_[i].limit_seconds = limit_of(length);
+      machine_ += fmt::format("{} tokens: {}", length, limits_.to_text());
     }
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
     return 0;
   }
 
  private:
+  /// Of the steps that read a prompt; each yields the logits of its last token.
+  double limit_of(int32_t length) const {
+    const int32_t most = options_.session.max_prefill_tokens;
+    double seconds = 0;
+    for (int32_t at = 0; at < length; at += most) seconds += limits_.step_seconds(std::min(most, length - at), 1);
+    return seconds;
+  }
+
   std::string to_text() const {
     std::string text = fmt::format("prefill, one sequence in chunks of up to {} tokens, medians of {} rounds\n{}\n",
                                    options_.session.max_prefill_tokens, options_.rounds, subject_);
-    TextTable table({"mode", "tokens", "ms", "tokens/s"});
+    TextTable table({"mode", "tokens", "ms", "tokens/s", "of the limit"});
     for (const Row& row : rows_) {
       table.add({row.mode, fmt::format("{}", row.length), fmt::format("{:.3f}", median(row.seconds) * 1e3),
-                 fmt::format("{:.1f}", row.tokens_per_second())});
+                 fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.1f} %", row.share() * 100)});
     }
-    text += table.to_text();
+    text += table.to_text() + machine_;
     for (const BenchMode& mode : modes_) {
       text += fmt::format("{}: prefill steps {}\n", mode.name,
                           steps_text(mode.engine->runner().counters(), replay::StepKind::kPrefill));
@@ -83,7 +99,8 @@ class PrefillBench {
       json["results"].push_back({{"mode", row.mode},
                                  {"input_length", row.length},
                                  {"seconds", median(row.seconds)},
-                                 {"tokens_per_second", row.tokens_per_second()}});
+                                 {"tokens_per_second", row.tokens_per_second()},
+                                 {"share_of_limit", row.share()}});
     }
     for (const BenchMode& mode : modes_) {
       json["prefill_steps"][mode.name] =
@@ -94,10 +111,12 @@ class PrefillBench {
 
   const PrefillOptions& options_;
   Session session_;
+  BenchLimits limits_;
   int32_t longest_;
   std::vector<BenchMode> modes_;
   std::string subject_ = bench_subject(session_);
   std::vector<Row> rows_;
+  std::string machine_;  ///< what it read and multiplied at each length
 };
 
 int run_prefill(const PrefillOptions& options) {

@@ -10,6 +10,7 @@
 #include "model/expert_places.h"
 #include "model/kv_layout.h"
 #include "model/load_report.h"
+#include "model/weight_products.h"
 #include "ops/forward_context.h"
 #include "tensor/tensor.h"
 
@@ -39,6 +40,9 @@ class Model {
   virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
   /// Bytes of weights that one decode step reads.
   virtual size_t decode_weight_bytes() const = 0;
+  /// What every token is multiplied with, and what only those are of which logits are wanted.
+  virtual WeightProducts layer_products() const = 0;
+  virtual WeightProducts head_products() const = 0;
   /// Where its experts lie, in memory that a model which is otherwise immutable lets be changed; null without experts.
   virtual ExpertPlaces* expert_places() const { return nullptr; }
   /// Of each layer with experts; empty where nothing is counted. The steps must be done. Reads device memory.

@@ -65,7 +65,10 @@ Qwen3Model::Qwen3Model(const load::ModelConfig& config, DType dtype, WeightBuild
     layers_.push_back(std::move(layer));
   }
   final_norm_ = make_norm(weights, "model.norm");
+  layer_products_ = weights.products();
   head_ = weights.head();
+  head_products_ = {weights.products().floating - layer_products_.floating,
+                    weights.products().int8 - layer_products_.int8};
   load_report_ = weights.finish();
   names_ = weights.take_names();
   decode_weight_bytes_ = weights.linear_bytes();

@@ -35,6 +35,8 @@ class Qwen3Model final : public Model {
   Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const override;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
+  WeightProducts layer_products() const override { return layer_products_; }
+  WeightProducts head_products() const override { return head_products_; }
   ExpertPlaces* expert_places() const override { return places_.get(); }
   LoadReport load_report() const override { return load_report_; }
 
@@ -74,6 +76,7 @@ class Qwen3Model final : public Model {
   ops::LinearWeights head_;
   std::vector<std::pair<std::string, Tensor>> names_;
   size_t decode_weight_bytes_ = 0;
+  WeightProducts layer_products_, head_products_;
   LoadReport load_report_;
 };
 

@@ -122,6 +122,7 @@ Tensor WeightBuilder::pack(const std::string& label, const std::string& name, DT
   const PackedWeights::Item item = item_of(name);
   const Tensor packed = naming(name, [&] { return packed_.pack({&item, 1}, dtype); })[0];
   linear_bytes_ += packed.storage()->bytes();
+  count_products(dtype, item.shape.elements());
   return named(label, packed);
 }
 
@@ -175,6 +176,7 @@ ops::LinearWeights WeightBuilder::experts(const ExpertNames& names, const std::s
   weights.weight = named(fmt::format("{}{}.weight", names.prefix, label), Tensor(stack, packed[0].storage()));
   const size_t one_expert = weights.weight.storage()->bytes() / names.places.size();
   linear_bytes_ += one_expert * static_cast<size_t>(names.active);
+  count_products(one.dtype, items[0].shape.elements() * names.active);
   if (!is_float) weights.scale = expert_scales(names, label, projections);
   return weights;
 }
@@ -218,6 +220,7 @@ ops::LinearWeights WeightBuilder::linear_without_weight(const std::string& prefi
   weights.weight = named(label, Tensor(layout.meta, std::make_shared<Storage>(nullptr, layout.bytes)));
   weights.parallel = parallel;
   linear_bytes_ += layout.bytes;
+  count_products(weight_dtype(prefix), shape_of(label).elements());
   const load::LinearScheme scheme = config_.quantization.scheme_of(prefix);
   if (scheme == load::LinearScheme::kFloat) {
     if (bias) weights.bias = vector(prefix + ".bias");

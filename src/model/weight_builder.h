@@ -17,6 +17,7 @@
 #include "model/expert_placement.h"
 #include "model/load_report.h"
 #include "model/packed_weights.h"
+#include "model/weight_products.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/forward_context.h"
 #include "ops/linear.h"
@@ -85,6 +86,8 @@ class WeightBuilder {
   device::Device& device() const { return device_; }
   /// Bytes of the products' weights that one token reads, in the form that the device reads.
   size_t linear_bytes() const { return linear_bytes_; }
+  /// Multiply-adds of one token with what was built so far.
+  const WeightProducts& products() const { return products_; }
 
  private:
   Shape shape_of(const std::string& name) const;
@@ -93,6 +96,10 @@ class WeightBuilder {
   /// The weight of a product, packed.
   Tensor pack(const std::string& label, const std::string& name, DType dtype);
   PackedWeights::Item item_of(std::string name) const;
+  /// Counts the products of a token with so many weights.
+  void count_products(DType dtype, int64_t weights) {
+    (dtype == DType::kI8 ? products_.int8 : products_.floating) += weights;
+  }
   /// Tells the progress, and looks at the memory now and then.
   void take(const load::StoredTensor& stored);
   void watch_memory();
@@ -130,6 +137,7 @@ class WeightBuilder {
   size_t done_bytes_ = 0;
   size_t total_bytes_ = 0;
   size_t linear_bytes_ = 0;
+  WeightProducts products_;
   std::vector<std::pair<std::string, Tensor>> names_;
 };
 

@@ -107,6 +107,21 @@ TEST_F(Weights, MergedOnesLieOneAfterTheOtherAndAllAreThereOnce) {
   }
 }
 
+TEST_F(Weights, TheProductsOfATokenAreCounted) {
+  // Hidden size 96, 4 heads and 2 key/value heads of 32, 160 features, 2 layers, 512 tokens.
+  constexpr int64_t kAttention = 96 * (128 + 2 * 64) + 128 * 96;
+  constexpr int64_t kFeedForward = 3 * 96 * 160;
+  const auto dense = load(kModels / "dense");
+  EXPECT_EQ(dense->layer_products().floating, 2 * (kAttention + kFeedForward));
+  EXPECT_EQ(dense->layer_products().int8, 0);
+  EXPECT_EQ(dense->head_products().floating, 96 * 512);
+  // Two of eight experts of 48 features for each token; the router stays float.
+  const auto experts = load(kModels / "moe-w8a8-dynamic");
+  EXPECT_EQ(experts->layer_products().floating, 2 * 96 * 8);
+  EXPECT_EQ(experts->layer_products().int8, 2 * (kAttention + 2 * 3 * 96 * 48));
+  EXPECT_EQ(experts->head_products().floating, 96 * 512);
+}
+
 TEST_F(Weights, FromACacheAreTheSameBitForBit) {
   for (const char* name : {"dense", "dense-mixed-dtype", "dense-tied-bias", "dense-sharded", "dense-w8a8-static",
                            "dense-w8a8-dynamic", "dense-w8a8-ct", "moe", "moe-sparse-step", "moe-w8a8-ct"}) {
