@@ -1,5 +1,6 @@
 #include "ops/int8_grouped_linear.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "ops/checks.h"

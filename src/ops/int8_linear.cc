@@ -1,5 +1,7 @@
 #include "ops/int8_linear.h"
 
+#include <fmt/core.h>
+
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
 #include "ops/reference_access.h"

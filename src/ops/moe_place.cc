@@ -1,5 +1,6 @@
 #include "ops/moe_place.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "ops/checks.h"
