@@ -26,7 +26,7 @@ else()
   target_compile_options(reprise_flags INTERFACE -Wno-unknown-warning-option -Wno-deprecated-declarations)
 endif()
 if(CMAKE_UNITY_BUILD)
-  # Several files in one: a local name may shadow what another file has. The release build still forbids it.
+  # Several files in one: a local name may shadow what another file has. The build develop still forbids it.
   target_compile_options(reprise_flags INTERFACE -Wno-shadow)
 endif()
 if(REPRISE_PORTABLE_KERNELS)
