@@ -86,6 +86,21 @@ TEST(Jinja, RendersAndRefusesAsJinja2Does) {
   EXPECT_GE(count, 94);
 }
 
+TEST(Jinja, RendersGeneratedTemplatesAsHuggingFacesJinjaDoes) {
+  std::ifstream file(REPRISE_SOURCE_DIR "/tests/data/text/generated_templates.jsonl");
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  const JinjaVariables variables = variables_of(line);
+  int count = 0;
+  for (; std::getline(file, line); ++count) {
+    const json entry = json::parse(line);
+    const std::string source = entry.at("template");
+    EXPECT_EQ(render_jinja(*parse_jinja(source, "t"), variables, {}).bytes(), entry.at("rendered").get<std::string>())
+        << source;
+  }
+  EXPECT_EQ(count, 200);
+}
+
 TEST(Jinja, ErrorsNameLineAndColumn) {
   const std::pair<std::string, std::string> cases[] = {
       {"a\n  {{ x | nope }}", "t:2:10: the filter 'nope' is not supported"},
