@@ -420,7 +420,7 @@ MarkedText render_jinja(const JinjaProgram& program, const JinjaVariables& varia
     return JinjaInterpreter(run, variables).render(program);
   } catch (Error& error) {
     // Values know nothing of the place where they are made.
-    if (!error.message().starts_with(program.name)) {
+    if (!error.message().starts_with(program.name + ":")) {
       error.add_context(fmt::format("{}:{}:{}", program.name, run.position.line, run.position.column));
     }
     throw;

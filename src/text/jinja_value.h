@@ -119,11 +119,13 @@ class JinjaMapping {
   JinjaMapping() = default;
   JinjaMapping(const JinjaMapping&) = delete;
   JinjaMapping(JinjaMapping&&) = default;
+  JinjaMapping& operator=(JinjaMapping&&) = default;
 
   /// Adds or overwrites. Throws kInvalidArgument for a key of another type, kResourceExhausted when nested too deep.
   void insert(JinjaValue key, JinjaValue value);
   /// Null when absent.
   const JinjaValue* find(std::string_view key) const;
+  const JinjaValue* find(const char* key) const { return find(std::string_view(key)); }
   const JinjaValue* find(const JinjaValue& key) const;
   const std::vector<Entry>& entries() const { return entries_; }
   size_t size() const { return entries_.size(); }

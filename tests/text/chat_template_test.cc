@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "text/chat_messages.h"
 
 namespace reprise::text {
 namespace {
@@ -155,6 +156,59 @@ TEST(ChatTemplate, RequestsOfAnotherFormAreRefusedByName) {
       EXPECT_THAT(error.message(), testing::StartsWith(message));
     }
   }
+}
+
+std::string render_normalized(const std::string& messages) {
+  ChatRequest request;
+  request.messages = normalize_messages(jinja_value_from_json(messages, "messages"));
+  return qwen3().render(request).bytes();
+}
+
+/// What normalising says of the messages, which must be refused.
+std::string refusal_of(const std::string& messages) {
+  try {
+    normalize_messages(jinja_value_from_json(messages, "messages"));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    return error.message();
+  }
+  return "accepted";
+}
+
+TEST(ChatMessages, B14ArgumentsAsTextAndAsObjectRenderAlike) {
+  const auto with_arguments = [](const std::string& arguments) {
+    return R"([{"role":"user","content":"w"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function",
+      "function":{"name":"f","arguments":)" +
+           arguments + "}}]}]";
+  };
+  const std::string object = render_normalized(with_arguments(R"({"n":3,"s":"\u00fc"})"));
+  EXPECT_EQ(render_normalized(with_arguments(R"("{\"n\": 3,\"s\":\"\\u00fc\"}")")), object);
+  EXPECT_THAT(object, HasSubstr("{\"name\": \"f\", \"arguments\": {\"n\": 3, \"s\": \"\u00fc\"}}"));
+  const std::string place = "messages[1].tool_calls[0].function.arguments: ";
+  EXPECT_THAT(refusal_of(with_arguments(R"("{")")), testing::StartsWith(place + "not valid JSON"));
+  EXPECT_THAT(refusal_of(with_arguments(R"("")")), testing::StartsWith(place + "not valid JSON"));
+  EXPECT_EQ(refusal_of(with_arguments(R"("[1]")")), place + "expected an object, found list");
+  EXPECT_EQ(refusal_of(with_arguments("5")), place + "expected an object, found integer");
+}
+
+TEST(ChatMessages, B15PartsBecomeOneText) {
+  EXPECT_EQ(render_normalized(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}])"),
+            "<|im_start|>user\na b<|im_end|>\n");
+  EXPECT_EQ(render_normalized(R"([{"role":"user","content":[]}])"), "<|im_start|>user\n<|im_end|>\n");
+  EXPECT_EQ(render_normalized(R"([{"role":"tool","content":[{"type":"text","text":"7C"}]}])"),
+            "<|im_start|>user\n<tool_response>\n7C\n</tool_response><|im_end|>\n");
+  const std::pair<std::string, std::string> cases[] = {
+      {R"([{"role":"user","content":5}])", "messages[0].content: expected a string or a list of parts, found integer"},
+      {R"([{"role":"user","content":[{"type":"text"}]}])",
+       "messages[0].content[0]: a text part needs 'text', a string"},
+      {R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}])",
+       "messages[0].content[0]: parts of type 'image_url' are not supported: the model reads text"},
+      {R"([{"role":"user","content":["a"]}])", "messages[0].content[0]: expected an object, found string"},
+      {R"([{"role":"user","content":""},{"content":"a"}])", "messages[1]: a message needs a 'role', a string"},
+      {R"([5])", "messages[0]: expected an object, found integer"},
+      {R"({})", "messages: expected a list, found mapping"},
+  };
+  for (const auto& [messages, refusal] : cases) EXPECT_EQ(refusal_of(messages), refusal);
 }
 
 }  // namespace
