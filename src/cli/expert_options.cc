@@ -32,6 +32,10 @@ void ExpertOptions::apply(const CommandLine* command, const load::ModelConfig& c
     }
     return;
   }
+  for (const auto& [name, path] :
+       {std::pair("--init-expert-location", &location), {"--expert-load-dump", &load_dump}}) {
+    if (given(name) && path->empty()) throw Error(ErrorCode::kInvalidArgument, "{} names no file", name);
+  }
   if (rebalance_steps < 0) {
     throw Error(ErrorCode::kInvalidArgument, "--eplb-rebalance-num-iterations is {}, must be at least 0",
                 rebalance_steps);

@@ -11,6 +11,7 @@
 namespace reprise::load {
 
 void check_model_directory(const std::filesystem::path& directory, uint64_t total) {
+  if (directory.empty()) throw Error(ErrorCode::kInvalidArgument, "the directory to write has no name");
   std::error_code failure;
   // What is there of the path already.
   std::filesystem::path present = std::filesystem::absolute(directory);

@@ -90,6 +90,8 @@ class Eval(unittest.TestCase):
                 (program.MINI, ["--eplb-rebalance-num-iterations", 5], "the model has no experts"),
                 (program.MINI_MOE, ["--ep-dispatch-algorithm", "dynamic"], "--ep-dispatch-algorithm has no effect"),
                 (program.MINI_MOE, ["--ep-num-redundant-experts", -1], "must be at least 0"),
+                (program.MINI_MOE, ["--init-expert-location", ""], "--init-expert-location names no file"),
+                (program.MINI_MOE, ["--expert-load-dump", ""], "--expert-load-dump names no file"),
                 (program.MINI_MOE, ["--ep-num-redundant-experts", 100], "100 redundant experts, at most 56"),
                 (program.MINI_MOE, ["--ep-num-redundant-experts", 1, "--eplb-num-ranks", 2], "9 places of experts"),
                 (program.MINI_MOE, ["--eplb-rebalance-num-iterations", -5], "must be at least 0")):

@@ -75,7 +75,7 @@ class Quantize(unittest.TestCase):
 
     def test_the_directory_is_looked_at_before_the_texts(self):
         (self.directory / "file").write_text("")
-        for output, message in ((program.MINI, "already holds a model"), (self.directory / "file" / "x", "is none")):
+        for output, message in ((program.MINI, "already holds a model"), ("", "has no name"), (self.directory / "file" / "x", "is none")):
             done = program.run("quantize", "-m", program.MINI, "-o", output, "--scheme", "w8a8", "--calibrate",
                                self.directory / "nowhere.txt")
             self.assertIn(message, done.stderr)
