@@ -264,6 +264,7 @@ JinjaValue apply_jinja_filter(JinjaRun& run, std::string_view name, const JinjaV
   JinjaFilter filter = find_jinja_text_filter(name);
   if (!filter) filter = find_jinja_sequence_filter(name);
   if (!filter) run.raise(ErrorCode::kUnsupported, fmt::format("the filter '{}' is not supported", name));
+  if (value.text()) run.step_through(value.text()->size());
   Value result = filter(run, value, arguments);
   arguments.finish(run, fmt::format("the filter '{}'", name));
   return result;

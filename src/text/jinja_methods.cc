@@ -90,6 +90,7 @@ auto find_in_table(const Table& table, std::string_view name) -> decltype(table[
 JinjaValue JinjaMethod::call(JinjaRun& run, JinjaArguments& arguments) {
   JinjaValue result;
   if (const MarkedText* text = receiver_.text()) {
+    run.step_through(text->size());
     result = find_jinja_string_method(name_)(run, *text, arguments);
   } else if (const JinjaMapping* mapping = receiver_.mapping()) {
     result = find_in_table(kMappingMethods, name_)(run, *mapping, arguments);

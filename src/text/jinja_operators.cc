@@ -268,7 +268,10 @@ bool jinja_equal(JinjaRun& run, const JinjaValue& left, const JinjaValue& right)
   const auto left_number = left.as_number();
   const auto right_number = right.as_number();
   if (left_number && right_number) return *left_number == *right_number;
-  if (left.text() && right.text()) return left.text()->bytes() == right.text()->bytes();
+  if (left.text() && right.text()) {
+    run.step_through(std::min(left.text()->size(), right.text()->size()));
+    return left.text()->bytes() == right.text()->bytes();
+  }
   if (left.is_none() || right.is_none()) return left.is_none() && right.is_none();
   if (left.is_undefined() || right.is_undefined()) return left.is_undefined() && right.is_undefined();
   const JinjaList* first = left.list();
@@ -302,7 +305,10 @@ bool jinja_less(JinjaRun& run, const JinjaValue& left, const JinjaValue& right) 
   const auto right_number = right.as_number();
   if (left_number && right_number) return *left_number < *right_number;
   // The order of UTF-8 is the order of the characters.
-  if (left.text() && right.text()) return left.text()->bytes() < right.text()->bytes();
+  if (left.text() && right.text()) {
+    run.step_through(std::min(left.text()->size(), right.text()->size()));
+    return left.text()->bytes() < right.text()->bytes();
+  }
   const JinjaList* first = left.list();
   const JinjaList* second = right.list();
   if (!first || !second || first->kind() != second->kind()) {
@@ -322,6 +328,7 @@ bool jinja_contains(JinjaRun& run, const JinjaValue& container, const JinjaValue
     run.step(1 + text->size() / 64);
     return text->bytes().find(item.text()->bytes()) != std::string::npos;
   }
+  if (item.text()) run.step_through(item.text()->size());
   if (const JinjaMapping* mapping = container.mapping()) return mapping->find(item) != nullptr;
   if (container.is_undefined()) return false;
   const JinjaList* list = container.list();
@@ -367,6 +374,7 @@ JinjaValue jinja_attribute(JinjaRun& run, const JinjaValue& value, const std::st
 
 JinjaValue jinja_item(JinjaRun& run, const JinjaValue& value, const JinjaValue& key) {
   require_defined(run, value);
+  if (key.text()) run.step_through(key.text()->size());
   if (const JinjaMapping* mapping = value.mapping()) {
     if (const JinjaValue* found = mapping->find(key)) return *found;
   } else if (const auto index = key.as_integer(); index && (value.list() || value.text())) {

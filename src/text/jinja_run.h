@@ -49,6 +49,8 @@ class JinjaRun {
     if (count > static_cast<size_t>(limits_.steps - steps_)) exhausted("steps", limits_.steps);
     steps_ += static_cast<int64_t>(count);
   }
+  /// For a text that is looked through: long ones must not be free.
+  void step_through(size_t bytes) { step(bytes / 32); }
   void charge_bytes(size_t count) {
     if (count > limits_.bytes - bytes_) exhausted("bytes of intermediate text", static_cast<int64_t>(limits_.bytes));
     bytes_ += count;

@@ -105,6 +105,7 @@ JinjaTest find_jinja_test(std::string_view name) {
 bool apply_jinja_test(JinjaRun& run, std::string_view name, const JinjaValue& value, JinjaArguments& arguments) {
   const JinjaTest test = find_jinja_test(name);
   if (!test) run.raise(ErrorCode::kUnsupported, fmt::format("the test '{}' is not supported", name));
+  if (value.text()) run.step_through(value.text()->size());
   const bool holds = test(run, value, arguments);
   arguments.finish(run, fmt::format("the test '{}'", name));
   return holds;

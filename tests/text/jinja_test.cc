@@ -156,6 +156,7 @@ TEST(Jinja, NothingOutsideTheInputCanBeReached) {
 }
 
 TEST(Jinja, LimitsEndWhatDoesNotEnd) {
+  const std::string long_text = "{% set a = ' ' * 100000 %}{% set b = ' ' * 100000 %}{% for i in range(1000) %}";
   const std::string hostile[] = {
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
       "{{ range(9223372036854775807) }}",
@@ -175,6 +176,12 @@ TEST(Jinja, LimitsEndWhatDoesNotEnd) {
       "[ns.a] "
       "}}{{ ns.a|tojson }}",
       "{% set ns = namespace(a=[1]) %}{% for i in range(9999) %}{% set ns.a = [ns.a] %}{% endfor %}",
+      long_text + "{{ a | length }}{% endfor %}",
+      long_text + "{{ a == b }}{% endfor %}",
+      long_text + "{{ a <= b }}{% endfor %}",
+      long_text + "{{ a.strip() }}{% endfor %}",
+      long_text + "{{ a is upper }}{% endfor %}",
+      long_text + "{{ {}[a] }}{% endfor %}",
       "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
       "{% macro m(a) %}{{ m(a) }}{{ m(a) }}{% endmacro %}{{ m(1) }}",
       "{% for i in range(10000000) %}{{ 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' }}{% endfor %}",
