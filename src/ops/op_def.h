@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 namespace reprise::ops {
 
 class OpDef;
+class ProductTuning;
 
 /// A decision that a host-tiled operator's plan makes, and on which it depends what the operator launches.
 struct Choice {
@@ -89,6 +91,8 @@ struct OpKernel {
   /// For outputs that do not lie plainly in memory: sets the format of `meta` where the call leaves it to the device,
   /// and returns the bytes that its storage takes. Null: the shape function's metadata says it all.
   size_t (*output_storage)(const OpCall& call, size_t output, TensorMeta& meta) = nullptr;
+  /// Of products that can go about their work in several ways: the way for each shape, which run() looks up.
+  std::shared_ptr<ProductTuning> tuning = nullptr;
 };
 
 /// One operator of the catalogue: what it means (schema, shape function, traits, reference) and how devices run it.

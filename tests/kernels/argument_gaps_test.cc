@@ -17,6 +17,7 @@
 #include "kernels/cpu/measure.h"
 #include "kernels/cpu/moe.h"
 #include "kernels/cpu/norm.h"
+#include "kernels/cpu/product_tiles.h"
 #include "kernels/cpu/quantize.h"
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/rows.h"

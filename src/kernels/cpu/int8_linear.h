@@ -31,6 +31,7 @@ struct Int8LinearArguments {
   int64_t x_row_stride;
   int64_t y_row_stride;
   Element y_element;  ///< kF32 or kBf16
+  ProductTiles tiles{};
 };
 /// Tiles are those of linear_tiles(rows, outputs).
 

@@ -129,8 +129,8 @@ REPRISE_INLINE void int8_rectangle(const Int8LinearArguments& a, int64_t first_r
     }
     if (rows == 1) int8_rows<1>(a, row, begin, end, ahead);
   };
-  for_each_panel<kInt8MaxRows>(static_cast<const char*>(a.weight), int8_block_bytes(a.inputs), last_row - first_row,
-                               first_block, last_block, after, rows_over);
+  for_each_panel<kInt8MaxRows>(a.tiles, static_cast<const char*>(a.weight), int8_block_bytes(a.inputs),
+                               last_row - first_row, first_block, last_block, after, rows_over);
 }
 
 inline void int8_linear(const void* arguments, int64_t first, int64_t last) {

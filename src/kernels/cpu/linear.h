@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/kernel_types.h"
+#include "kernels/cpu/product_tiles.h"
 
 namespace reprise::kernels::cpu {
 
@@ -34,6 +35,7 @@ struct LinearArguments {
   int64_t y_row_stride;
   Element y_element;              ///< kF32 or kBf16, independent of x
   int64_t weight_row_stride = 0;  ///< linear_plain only
+  ProductTiles tiles{};           ///< not of linear_plain
 };
 int64_t linear_tiles(int64_t rows, int64_t outputs);
 

@@ -205,8 +205,8 @@ void linear_rectangle(const LinearArguments& a, int64_t first_row, int64_t last_
     if (rows == 2) linear_rows<2, X, W>(a, row, begin, end, ahead);
     if (rows == 1) linear_rows<1, X, W>(a, row, begin, end, ahead);
   };
-  for_each_panel<kLinearTileRows>(static_cast<const char*>(a.weight), stride, last_row - first_row, first_block,
-                                  last_block, static_cast<const char*>(after), rows_over);
+  for_each_panel<kLinearTileRows>(a.tiles, static_cast<const char*>(a.weight), stride, last_row - first_row,
+                                  first_block, last_block, static_cast<const char*>(after), rows_over);
 }
 
 /// Tiles as for_each_rectangle deals them.

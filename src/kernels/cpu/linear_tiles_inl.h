@@ -5,8 +5,6 @@
 namespace reprise::kernels::cpu {
 /// Rows of one tile: a multiple of kMaxTileRows, few enough that M = 512 gives many threads work.
 inline constexpr int64_t kLinearRowBlock = 96;
-/// Blocks of weights that are walked together: they stay in the second-level cache while all rows pass.
-inline constexpr int64_t kLinearPanel = 4;
 /// Bytes of a panel up to which the next one is fetched as a whole: while several register tiles pass (both, and x, are
 /// in the second-level cache then), or a single one of several rows, whose multiplying takes as long as the memory, or
 /// one of few rows, which is soon through a small panel.
@@ -45,14 +43,11 @@ struct Ahead {
 /// Bytes of a block of weights that a tile takes in one step, in every packing: a line of the cache.
 constexpr int64_t kStepBytes = 64;
 constexpr int64_t kFetchSteps = 8;
-/// Steps that are fetched of a panel before its turn comes, where the hardware fetches the rest: fewer are not enough
-/// for it to notice, more cost bandwidth.
-constexpr int64_t kStartSteps = 16;
 
 /// What the only tile of a panel fetches: where the next panel begins. The hardware fetches what goes on, but notices
 /// late that something has begun.
-REPRISE_INLINE Ahead start_of_next(const char* next, int64_t block_stride) {
-  const int64_t from = larger(block_stride / kStepBytes / kFetchSteps * kFetchSteps - kStartSteps, 0);
+REPRISE_INLINE Ahead start_of_next(const char* next, int64_t block_stride, int64_t lines) {
+  const int64_t from = larger(block_stride / kStepBytes / kFetchSteps * kFetchSteps - lines, 0);
   return {next - from * kStepBytes, block_stride, kFetchSteps, from};
 }
 
@@ -77,20 +72,20 @@ REPRISE_INLINE void fetch(const Ahead& ahead, int64_t first_step) {
 /// panel, its end, first row of a register tile, its rows, what it fetches). Blocks are `block_stride` bytes apart;
 /// behind the last one goes on, with other rows, what begins at `after`, which may be null.
 template <int64_t kMostRows, typename RowsOver>
-REPRISE_INLINE void for_each_panel(const char* weight, int64_t block_stride, int64_t rows, int64_t first_block,
-                                   int64_t last_block, const char* after, RowsOver rows_over) {
+REPRISE_INLINE void for_each_panel(const ProductTiles& by, const char* weight, int64_t block_stride, int64_t rows,
+                                   int64_t first_block, int64_t last_block, const char* after, RowsOver rows_over) {
   const int64_t tiles = count_tiles(kMostRows, rows);
   const int64_t most_bytes = tiles > 1 ? kMostBytesAhead : rows > 6 ? kMostBytesAheadOfOne : kMostBytesAheadOfFewRows;
-  const bool whole = kLinearPanel * block_stride <= most_bytes;
-  for (int64_t panel = first_block; panel < last_block; panel += kLinearPanel) {
-    const int64_t end = smaller(panel + kLinearPanel, last_block);
+  const bool whole = by.panel * block_stride <= most_bytes;
+  for (int64_t panel = first_block; panel < last_block; panel += by.panel) {
+    const int64_t end = smaller(panel + by.panel, last_block);
     const char* next = rows > kMostRowsAhead ? nullptr : end < last_block ? weight + end * block_stride : after;
     int64_t tile = 0;
     for (int64_t row = 0; row < rows; ++tile) {
       const int64_t count = rows_of_tile(kMostRows, rows - row);
       Ahead ahead;
       if (next != nullptr && whole) ahead = part_of_next(next, block_stride, tile, tiles);
-      if (next != nullptr && !whole && row + count == rows) ahead = start_of_next(next, block_stride);
+      if (next != nullptr && !whole && row + count == rows) ahead = start_of_next(next, block_stride, by.start_lines);
       rows_over(panel, end, row, count, ahead);
       row += count;
     }

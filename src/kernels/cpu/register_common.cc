@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/checks.h"
+#include "ops/product_tuning.h"
 
 namespace reprise::kernels::cpu {
 namespace {
@@ -109,6 +110,13 @@ QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {
           .offset = offset.defined() ? offset.data_as<float>() : nullptr,
           .scale_step = step(scale),
           .offset_step = offset.defined() ? step(offset) : 0};
+}
+
+ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows) {
+  const ops::OpKernel* kernel = call.op.kernel(kDeviceName);
+  if (kernel == nullptr || kernel->tuning == nullptr) return {};
+  return kProductTiles[kernel->tuning->way_of(
+      {x.dtype(), weight.dtype(), weight.size(1), weight.size(0), ops::rows_class(rows)})];
 }
 
 int64_t token_stride(const ops::OpCall& call, size_t input) {

@@ -8,6 +8,7 @@
 #include "device/cpu/cpu_stream.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/kernel_types.h"
+#include "kernels/cpu/product_tiles.h"
 #include "kernels/cpu/quantize.h"
 #include "ops/op_def.h"
 
@@ -100,6 +101,9 @@ void require_packed_stack(const ops::OpCall& call, size_t input);
 
 /// The arguments of a static quantisation; the offset may be absent.
 QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);
+
+/// How a product of `rows` rows of x with a weight [N, K] goes about it, by the tuning of the call's kernel.
+ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows);
 
 /// Distance between the tokens of an argument [tokens, heads, width], whose heads must lie side by side.
 int64_t token_stride(const ops::OpCall& call, size_t input);

@@ -1,18 +1,37 @@
 #include "kernels/cpu/register_cpu_kernels.h"
 
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/product_tiles.h"
 #include "kernels/cpu/register_families.h"
 
 namespace reprise::kernels::cpu {
+namespace {
+
+std::vector<std::string> names_of_product_tiles() {
+  std::vector<std::string> names;
+  for (const ProductTiles& tiles : kProductTiles) {
+    names.push_back(fmt::format("panels of {} blocks, {} lines ahead", tiles.panel, tiles.start_lines));
+  }
+  return names;
+}
+
+}  // namespace
 
 void register_cpu_kernels(ops::Registry& registry) {
   register_cpu_kernels(registry, instruction_set_from_environment());
 }
 
 void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
+  const auto tuning = std::make_shared<ops::ProductTuning>(names_of_product_tiles());
   register_rows(registry, set);
   register_elementwise(registry, set);
-  register_int8_linear(registry, set);
-  register_linear(registry, set);
+  register_int8_linear(registry, set, tuning);
+  register_linear(registry, set, tuning);
   register_attention(registry, set);
   register_convolution(registry, set);
   register_measure(registry, set);

@@ -35,16 +35,17 @@ void run_int8_linear(const ops::OpCall& call) {
                                       .outputs = weight.size(0),
                                       .x_row_stride = view.row_strides[0],
                                       .y_row_stride = weight.size(0),
-                                      .y_element = element_of(y)};
+                                      .y_element = element_of(y),
+                                      .tiles = product_tiles(call, x, weight, view.rows)};
   stream_of(call).launch(kernels[0], linear_tiles(arguments.rows, arguments.outputs), arguments);
 }
 
 }  // namespace
 
-void register_int8_linear(ops::Registry& registry, InstructionSet set) {
+void register_int8_linear(ops::Registry& registry, InstructionSet set, std::shared_ptr<ops::ProductTuning> tuning) {
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
-    registry.get("int8_linear").set_kernel(std::string(kDeviceName), {.run = run_int8_linear<kSet>});
+    registry.get("int8_linear").set_kernel(std::string(kDeviceName), {.run = run_int8_linear<kSet>, .tuning = tuning});
   });
 }
 

@@ -32,7 +32,8 @@ void run_linear(const ops::OpCall& call) {
                                   .outputs = weight.size(0),
                                   .x_row_stride = view.row_strides[0],
                                   .y_row_stride = weight.size(0),
-                                  .y_element = element_of(y)};
+                                  .y_element = element_of(y),
+                                  .tiles = product_tiles(call, x, weight, view.rows)};
   const NamedKernels<2>& kernels = element_of(weight) == Element::kF32 ? with_f32 : with_bf16;
   stream_of(call).launch(kernels[index_of(x)], linear_tiles(arguments.rows, arguments.outputs), arguments);
 }
@@ -68,11 +69,11 @@ void run_pack(const ops::OpCall& call) {
 
 }  // namespace
 
-void register_linear(ops::Registry& registry, InstructionSet set) {
+void register_linear(ops::Registry& registry, InstructionSet set, std::shared_ptr<ops::ProductTuning> tuning) {
   const std::string device(kDeviceName);
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
-    registry.get("linear").set_kernel(device, {.run = run_linear<kSet>});
+    registry.get("linear").set_kernel(device, {.run = run_linear<kSet>, .tuning = tuning});
     registry.get("pack_linear_weight").set_kernel(device, {.run = run_pack<kSet>, .output_storage = packed_storage});
   });
 }

@@ -142,6 +142,31 @@ TEST_P(Int8LinearTest, EqualsTheFormulaForAllSizes) {
   expect_exact(kernels(), large, random_bytes(1000, 3), random_bytes(1'000'000, 4));
 }
 
+TEST_P(Int8LinearTest, GivesTheSameBitsHoweverItWalksOverTheWeight) {
+  for (const Problem& p :
+       {Problem{1, 67, 305}, {2, 1, 70}, {7, 130, 305}, {8, 1030, 273}, {33, 65, 100}, {107, 9, 305}}) {
+    SCOPED_TRACE(testing::Message() << p.rows << "x" << p.inputs << "x" << p.outputs);
+    const std::vector<int8_t> x = random_bytes(p.rows * p.inputs, 5);
+    const std::vector<char> packed = pack(kernels(), random_bytes(p.outputs * p.inputs, 6), p);
+    const Terms terms(p);
+    Buffer y(Element::kF32, p.rows * p.outputs);
+    const Int8LinearArguments arguments{.x = x.data(),
+                                        .weight = packed.data(),
+                                        .scale = terms.scale.data(),
+                                        .row_scales = terms.row_scales.data(),
+                                        .quant_bias = terms.quant_bias.data(),
+                                        .bias = terms.bias.data(),
+                                        .y = y.data(),
+                                        .rows = p.rows,
+                                        .inputs = p.inputs,
+                                        .outputs = p.outputs,
+                                        .x_row_stride = p.inputs,
+                                        .y_row_stride = p.outputs,
+                                        .y_element = Element::kF32};
+    run_with_all_tiles(kernels().linear, arguments, linear_tiles(p.rows, p.outputs), y);
+  }
+}
+
 TEST_P(Int8LinearTest, DoesNotSaturateForTheExtremesOfAByte) {
   for (const int x : {-128, 127}) {
     for (const int w : {-128, 127}) {

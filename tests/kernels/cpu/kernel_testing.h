@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/kernel_types.h"
+#include "kernels/cpu/product_tiles.h"
 #include "tensor/bfloat16.h"
 
 // What the tests of the CPU kernels share: buffers with guard zones, conversions, and running a launch in many cuts.
@@ -115,6 +116,25 @@ inline void run_in_all_cuts(KernelFunction kernel, const void* arguments, int64_
   for (size_t i = 0; i < outputs.size(); ++i) {
     EXPECT_TRUE(outputs[i]->bytes() == single[i]) << "all at once differs from one by one";
     EXPECT_TRUE(outputs[i]->guards_intact()) << "written outside of the output";
+  }
+}
+
+/// Runs a product with every ProductTiles there is, and some that there are not: all must give the bytes of the
+/// default.
+template <typename Arguments>
+void run_with_all_tiles(KernelFunction kernel, Arguments arguments, int64_t tiles, Buffer& y) {
+  const std::vector<unsigned char> before = y.bytes();
+  arguments.tiles = {};
+  kernel(&arguments, 0, tiles);
+  const std::vector<unsigned char> expected = y.bytes();
+  std::vector<ProductTiles> ways(std::begin(kProductTiles), std::end(kProductTiles));
+  ways.insert(ways.end(), {{1, 0}, {3, 7}, {1000, 100000}});
+  for (const ProductTiles& way : ways) {
+    SCOPED_TRACE(testing::Message() << "panel " << way.panel << ", start " << way.start_lines);
+    y.restore(before);
+    arguments.tiles = way;
+    run_in_all_cuts(kernel, &arguments, tiles, {&y});
+    EXPECT_TRUE(y.bytes() == expected);
   }
 }
 

@@ -120,6 +120,25 @@ TEST_P(LinearTest, GivesARowTheSameBitsAloneAndAmongOthers) {
   }
 }
 
+TEST_P(LinearTest, GivesTheSameBitsHoweverItWalksOverTheWeight) {
+  for (const Problem& p :
+       {Problem{1, 67, 305}, {2, 1, 70}, {7, 130, 305}, {8, 515, 273}, {33, 65, 100}, {107, 9, 305}}) {
+    for (Element x_element : kBothElements) {
+      for (Element w_element : kBothElements) {
+        SCOPED_TRACE(testing::Message() << p.rows << "x" << p.inputs << "x" << p.outputs);
+        const Buffer x = Buffer::from(x_element, random_values(p.rows * p.inputs, x_element, 21));
+        const Buffer w = Buffer::from(w_element, random_values(p.outputs * p.inputs, w_element, 22));
+        const Buffer packed = pack(GetParam(), w, w_element, p.outputs, p.inputs);
+        Buffer y(Element::kF32, p.rows * p.outputs);
+        const LinearArguments arguments{x.data(),  packed.data(), nullptr,   y.data(),      p.rows, p.inputs,
+                                        p.outputs, p.inputs,      p.outputs, Element::kF32, 0};
+        run_with_all_tiles(linear_kernels(GetParam()).linear[int(x_element)][int(w_element)], arguments,
+                           linear_tiles(p.rows, p.outputs), y);
+      }
+    }
+  }
+}
+
 TEST_P(LinearTest, KeepsNaNOfOneRowOutOfTheOthers) {
   const Problem p{13, 40, 50};
   std::vector<float> x = random_values(p.rows * p.inputs, Element::kBf16, 7);

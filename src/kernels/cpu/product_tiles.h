@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+namespace reprise::kernels::cpu {
+
+/// How a product walks over its weight: what suits a machine's caches and memory best. No result depends on it.
+struct ProductTiles {
+  /// Blocks of weights that are walked together, so that they stay in the second-level cache while all rows pass; at
+  /// least 1.
+  int64_t panel = 4;
+  /// Lines that are fetched of a panel before its turn comes, where the hardware fetches the rest: fewer may not be
+  /// enough for it to notice, more cost bandwidth.
+  int64_t start_lines = 16;
+};
+
+/// What is worth trying, the default first.
+inline constexpr ProductTiles kProductTiles[] = {{4, 16}, {4, 32}, {4, 64}, {8, 16}, {8, 32}, {16, 16}, {16, 32}};
+
+}  // namespace reprise::kernels::cpu

@@ -1,0 +1,51 @@
+#include "ops/product_tuning.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace reprise::ops {
+
+RowsClass rows_class(int64_t rows) {
+  return rows <= 1 ? RowsClass::kOne : rows <= 8 ? RowsClass::kFew : rows <= 64 ? RowsClass::kSome : RowsClass::kMany;
+}
+
+int64_t typical_rows(RowsClass rows) {
+  constexpr int64_t kTypical[] = {1, 8, 32, 128};
+  return kTypical[static_cast<size_t>(rows)];
+}
+
+std::string ProductShape::to_string() const {
+  constexpr const char* kRows[] = {"1 row", "2-8 rows", "9-64 rows", "more rows"};
+  return fmt::format("{} x {}, {} to {}, {}", name_of(x), name_of(weight), inputs, outputs,
+                     kRows[static_cast<size_t>(rows)]);
+}
+
+std::optional<size_t> ProductTuning::find(const std::string& way) const {
+  const auto place = std::find(ways_.begin(), ways_.end(), way);
+  if (place == ways_.end()) return std::nullopt;
+  return static_cast<size_t>(place - ways_.begin());
+}
+
+void ProductTuning::force(std::optional<size_t> way) {
+  REPRISE_CHECK(!way || *way < ways_.size());
+  forced_ = way;
+}
+
+size_t ProductTuning::way_of(const ProductShape& shape) const {
+  if (forced_) return *forced_;
+  if (chosen_.empty()) return 0;
+  const auto place = chosen_.find(shape);
+  return place == chosen_.end() ? 0 : place->second;
+}
+
+void ProductTuning::choose(const ProductShape& shape, size_t way) {
+  REPRISE_CHECK(way < ways_.size());
+  if (way == 0) {
+    chosen_.erase(shape);
+  } else {
+    chosen_[shape] = way;
+  }
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+
+namespace reprise::ops {
+
+/// Numbers of rows that products are tuned for together: 1, 2 to 8, 9 to 64, more.
+enum class RowsClass : uint8_t { kOne, kFew, kSome, kMany };
+inline constexpr RowsClass kRowsClasses[] = {RowsClass::kOne, RowsClass::kFew, RowsClass::kSome, RowsClass::kMany};
+RowsClass rows_class(int64_t rows);
+/// A number of rows that stands for its class.
+int64_t typical_rows(RowsClass rows);
+
+/// What the way of a product is chosen for: x [rows, inputs] times a weight [outputs, inputs].
+struct ProductShape {
+  DType x = DType::kF32;
+  DType weight = DType::kF32;
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  RowsClass rows = RowsClass::kOne;
+
+  /// "bfloat16 x bfloat16, 1024 to 4096, 2-8 rows".
+  std::string to_string() const;
+  friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
+};
+
+/// In which of several ways a device's products go about their work, by shape. All ways give the same bits. Filled
+/// before anything is captured, which keeps the way that it has found; not while products are called.
+class ProductTuning {
+ public:
+  /// `ways`: the names of the device's ways, the default first.
+  explicit ProductTuning(std::vector<std::string> ways) : ways_(std::move(ways)) {}
+
+  const std::vector<std::string>& ways() const { return ways_; }
+  /// Nothing for a name that is not known.
+  std::optional<size_t> find(const std::string& way) const;
+  /// 0 where nothing was chosen.
+  size_t way_of(const ProductShape& shape) const;
+  void choose(const ProductShape& shape, size_t way);
+  /// For measuring: every product goes this way, whatever was chosen. Nothing ends that.
+  void force(std::optional<size_t> way);
+
+ private:
+  std::vector<std::string> ways_;
+  std::map<ProductShape, size_t> chosen_;  ///< others than the default
+  std::optional<size_t> forced_;
+};
+
+}  // namespace reprise::ops
