@@ -151,8 +151,10 @@ void DecodeSteps::step() {
 
 std::string bench_subject(Session& session) {
   const model::ModelInfo& info = session.model()->info();
-  return fmt::format("{}: {} of {} layers, {}; {}", session.directory().string(), info.architecture, info.layers,
-                     name_of(info.dtype), api::describe(session.device()));
+  const AutotuneReport* tuned = session.autotune_report();
+  return fmt::format("{}: {} of {} layers, {}; {}{}", session.directory().string(), info.architecture, info.layers,
+                     name_of(info.dtype), api::describe(session.device()),
+                     tuned == nullptr ? "" : "; tuned: " + tuned->text());
 }
 
 void add_bench(CommandLine& program) {

@@ -155,7 +155,7 @@ class Gsm8kEvaluation {
                 {"latency_seconds", score.seconds},
                 {"output_tokens", score.tokens},
                 {"output_tokens_per_second", score.throughput()},
-                {"statement", Json::parse(statement_json(*engine_))}};
+                {"statement", Json::parse(statement_json(*engine_, session.autotune_report()))}};
       return write_output(json.dump() + "\n");
     }
     write_output(
@@ -163,7 +163,8 @@ class Gsm8kEvaluation {
                     "{} of {} right\n",
                     score.share(score.right), score.share(score.invalid), score.seconds, score.throughput(),
                     score.right, score.questions));
-    write_message(fmt::format("\n{}\n{}", api::describe(session.device()), statement_text(*engine_)));
+    write_message(
+        fmt::format("\n{}\n{}", api::describe(session.device()), statement_text(*engine_, session.autotune_report())));
   }
 
   void write_answers(OutputFile& output) const {

@@ -230,9 +230,10 @@ class Generation {
     }
     if (!options_.quiet) {
       if (options_.json) {
-        write_output(R"({"statement": )" + statement_json(*engine_) + "}\n");
+        write_output(R"({"statement": )" + statement_json(*engine_, session_.autotune_report()) + "}\n");
       } else {
-        write_message(fmt::format("\n{}\n{}", api::describe(session_.device()), statement_text(*engine_)));
+        write_message(fmt::format("\n{}\n{}", api::describe(session_.device()),
+                                  statement_text(*engine_, session_.autotune_report())));
       }
     }
     for (const engine::RequestOutput& output : outputs_) {

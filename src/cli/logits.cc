@@ -41,7 +41,8 @@ int run_logits(const LogitsOptions& options) {
   load::SafetensorsWriter writer(options.output, {{"logits", meta.dtype, meta.shape}});
   writer.write("logits", std::as_bytes(std::span(logits)));
   writer.finish();
-  write_message(fmt::format("{}: logits {}\n{}", options.output, meta.to_string(), statement_text(*engine)));
+  write_message(fmt::format("{}: logits {}\n{}", options.output, meta.to_string(),
+                            statement_text(*engine, session.autotune_report())));
   return 0;
 }
 

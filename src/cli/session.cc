@@ -82,6 +82,11 @@ void SessionOptions::add_engine(CommandLine& command) {
   command.option_with_optional_value("--pack-cache", pack_cache,
                                      "save the weights as they are packed, in this directory or (without one) beside "
                                      "the model, and map them on the next start");
+  command.flag("--autotune", autotune,
+               "measure at load how this machine's products work fastest, or take what was measured before; no result "
+               "depends on it");
+  command.option("--autotune-cache", autotune_cache,
+                 "file that remembers it; without: $XDG_CACHE_HOME/reprise/autotune.json, or that below ~/.cache");
   experts.add(command);
   command.flag("--discrete", discrete, "debug: host code faults on device addresses");
   command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
@@ -156,6 +161,13 @@ Session::Session(const SessionOptions& options, bool without_weights)
     if (without_weights) throw Error(ErrorCode::kInvalidArgument, "--pack-cache: no weights are loaded here");
     model_options.pack_cache = *options_.pack_cache;
   }
+  if (options_.autotune && without_weights) {
+    throw Error(ErrorCode::kInvalidArgument, "--autotune: no weights are loaded here");
+  }
+  if (!options_.autotune && !options_.autotune_cache.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--autotune-cache is '{}', but nothing is tuned", options_.autotune_cache)
+        .remedy("add --autotune");
+  }
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };
@@ -165,6 +177,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);
   load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  if (options_.autotune) autotune_report_ = autotune(*model_, registry_, *device_, options_.autotune_cache);
   generation_config_ = load::GenerationConfig::load(directory());
   end_token_ids_ = load::end_tokens(load::ModelConfig::load(directory()), generation_config_);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/progress_bar.h"
+#include "cli/autotune.h"
 #include "cli/command_line.h"
 #include "cli/expert_options.h"
 #include "compile/compile_options.h"
@@ -40,6 +41,8 @@ struct SessionOptions {
   bool poison = false;
   ExpertOptions experts;
   std::optional<std::string> pack_cache;  ///< a directory, "" for the model's
+  bool autotune = false;
+  std::string autotune_cache;
   std::string update_order = "auto";
   int32_t retrace_every = 0;
   std::vector<std::string> compile_options;
@@ -87,6 +90,8 @@ class Session {
   /// What make_engine() gives to the engine, to be changed. `mode`: instead of that of --mode.
   engine::EngineOptions engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context,
                                        std::optional<replay::Mode> mode = std::nullopt);
+  /// What --autotune has chosen; null without it.
+  const AutotuneReport* autotune_report() const { return autotune_report_ ? &*autotune_report_ : nullptr; }
   /// Milliseconds that loading took.
   double load_milliseconds() const { return load_milliseconds_; }
 
@@ -99,6 +104,7 @@ class Session {
   std::vector<int32_t> end_token_ids_;
   std::unique_ptr<ProgressBar> capture_bar_;
   std::unique_ptr<ExpertLoadFile> load_file_;
+  std::optional<AutotuneReport> autotune_report_;
   double load_milliseconds_ = 0;
 };
 

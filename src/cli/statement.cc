@@ -92,7 +92,7 @@ std::string steps_json(const replay::StepCounters& counters, StepKind kind) {
   return json.dump();
 }
 
-std::string statement_text(engine::Engine& engine) {
+std::string statement_text(engine::Engine& engine, const AutotuneReport* autotune) {
   const engine::Statistics statistics = engine.statistics();
   const replay::CaptureReport& captures = engine.runner().capture_report();
   const replay::StepCounters& counters = engine.runner().counters();
@@ -119,6 +119,7 @@ std::string statement_text(engine::Engine& engine) {
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
   }
   text += cores_text(engine.runner());
+  if (autotune != nullptr) text += fmt::format("tuned     {}\n", autotune->text());
   text += weights_text(engine.model().load_report());
   text += fmt::format("KV cache  {:.1f} MB in {} pages of {} tokens, {}\n", megabytes(engine.kv_pool().bytes()),
                       engine.kv_pool().pages(), engine.kv_pool().page_size(), name_of(kv_dtype(engine)));
@@ -141,7 +142,7 @@ std::string statement_text(engine::Engine& engine) {
   return text;
 }
 
-std::string statement_json(engine::Engine& engine) {
+std::string statement_json(engine::Engine& engine, const AutotuneReport* autotune) {
   const engine::Statistics statistics = engine.statistics();
   const replay::CaptureReport& captures = engine.runner().capture_report();
   const replay::StepCounters& counters = engine.runner().counters();
@@ -172,6 +173,7 @@ std::string statement_json(engine::Engine& engine) {
   json["graph_bytes"] = captures.graph_bytes;
   json["arena_bytes"] = captures.arena_bytes;
   json["kv_bytes"] = engine.kv_pool().bytes();
+  if (autotune != nullptr) json["autotune"] = nlohmann::ordered_json::parse(autotune->json());
   json["weights"] = weights_json(engine.model().load_report());
   for (const model::ExpertLoad& load : engine.model().expert_load()) {
     json["expert_load"].push_back({{"layer", load.layer},

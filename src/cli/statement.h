@@ -2,14 +2,17 @@
 
 #include <string>
 
+#include "cli/autotune.h"
 #include "engine/engine.h"
 
 namespace reprise::cli {
 
 /// The report that follows a run: speeds, decode and prefill steps by how they ran and why, and what captures cost.
-std::string statement_text(engine::Engine& engine);
+/// `autotune`: what
+/// --autotune has chosen, or null.
+std::string statement_text(engine::Engine& engine, const AutotuneReport* autotune = nullptr);
 /// The same as a JSON object.
-std::string statement_json(engine::Engine& engine);
+std::string statement_json(engine::Engine& engine, const AutotuneReport* autotune = nullptr);
 
 /// "35 replayed, 0 eager", with the reasons of those that were not replayed.
 std::string steps_text(const replay::StepCounters& counters, replay::StepKind kind);

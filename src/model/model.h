@@ -12,6 +12,7 @@
 #include "model/load_report.h"
 #include "model/weight_products.h"
 #include "ops/forward_context.h"
+#include "ops/linear.h"
 #include "tensor/tensor.h"
 
 namespace reprise::model {
@@ -38,6 +39,8 @@ class Model {
   virtual Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const = 0;
   /// Every weight with the name it has in graphs.
   virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
+  /// The weights of its products, those of one input together, which graphs may join; without experts' stacks.
+  virtual std::vector<std::vector<ops::LinearWeights>> products() const { return {}; }
   /// Bytes of weights that one decode step reads.
   virtual size_t decode_weight_bytes() const = 0;
   /// What every token is multiplied with, and what only those are of which logits are wanted.

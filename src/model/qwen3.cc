@@ -106,6 +106,19 @@ KvLayout Qwen3Model::kv_layout() const {
   return layout;
 }
 
+std::vector<std::vector<ops::LinearWeights>> Qwen3Model::products() const {
+  std::vector<std::vector<ops::LinearWeights>> products;
+  for (const Layer& layer : layers_) {
+    products.push_back({layer.query, layer.key, layer.value});
+    products.push_back({layer.output});
+    if (layer.experts) continue;
+    products.push_back({layer.gate, layer.up});
+    products.push_back({layer.down});
+  }
+  products.push_back({head_});
+  return products;
+}
+
 Tensor Qwen3Model::forward(ops::ForwardContext& context, std::span<const Tensor> kv) const {
   const size_t buffers = int8_kv_ ? 4 : 2;
   REPRISE_CHECK(kv.size() == buffers * layers_.size());

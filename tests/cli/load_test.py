@@ -1,5 +1,6 @@
 """What loading a model takes, and what a second start has of the first."""
 import json
+import os
 import pathlib
 import shutil
 import tempfile
@@ -87,6 +88,63 @@ class Loading(unittest.TestCase):
         done = program.run("compile", "-m", program.MINI, "--pack-cache")
         self.assertEqual(done.returncode, 2)
         self.assertIn("--pack-cache", done.stderr)
+
+
+class Autotuning(unittest.TestCase):
+    def generate(self, *arguments, **options):
+        done = program.run_well("generate", "-m", program.MINI, "-p", "Hello", "-n", 8, "--json", *arguments, **options)
+        lines = program.json_lines(done.stdout)
+        return lines[0]["ids"], lines[-1]["statement"], done.stderr
+
+    def test_the_second_start_takes_what_the_first_has_measured(self):
+        cache = program.temporary_directory(self) / "new" / "choices.json"
+        ids, statement, _ = self.generate()
+        self.assertNotIn("autotune", statement)
+        first_ids, first, log = self.generate("--autotune", "--autotune-cache", cache)
+        self.assertRegex(log, r"autotune: \d+ of \d+ products measured in")
+        products = first["autotune"]["products"]
+        self.assertGreater(len(products), 0)
+        self.assertTrue(all(product["measured"] for product in products))
+        machines = json.loads(cache.read_text())["machines"]
+        self.assertEqual(list(machines.values()), [{product["shape"]: product["way"] for product in products}])
+        # What the file says is taken, and changes no token.
+        ways = [product["way"] for product in products]
+        for choices in machines.values():
+            for shape in choices:
+                choices[shape] = "panels of 16 blocks, 32 lines ahead"
+        cache.write_text(json.dumps({"reprise_autotune": 1, "machines": machines}))
+        second_ids, second, log = self.generate("--autotune", "--autotune-cache", cache)
+        self.assertIn("nothing was measured", log)
+        self.assertEqual({product["way"] for product in second["autotune"]["products"]},
+                         {"panels of 16 blocks, 32 lines ahead"})
+        self.assertEqual(len(second["autotune"]["products"]), len(ways))
+        self.assertEqual((first_ids, second_ids), (ids, ids))
+        done = program.run_well("generate", "-m", program.MINI, "-p", "Hello", "-n", 4, "--autotune",
+                                "--autotune-cache", cache)
+        self.assertRegex(done.stderr, r"tuned     \d+ products, 0 of them by default; bfloat16 x bfloat16, .*panels of 16")
+
+    def test_a_damaged_file_is_replaced_and_a_foreign_one_is_left(self):
+        cache = program.temporary_directory(self) / "choices.json"
+        cache.write_text('{"reprise_autotune": 1, "mach')
+        _, _, log = self.generate("--autotune", "--autotune-cache", cache)
+        self.assertRegex(log, r"autotune: .*choices.json is ignored: ")
+        self.assertIn("machines", json.loads(cache.read_text()))
+        cache.write_text('{"mine": 1}')
+        _, _, log = self.generate("--autotune", "--autotune-cache", cache)
+        self.assertRegex(log, r"is not replaced: .*; the choices are not remembered")
+        self.assertEqual(cache.read_text(), '{"mine": 1}')
+
+    def test_the_file_lies_in_the_cache_of_the_user(self):
+        directory = program.temporary_directory(self)
+        self.generate("--autotune", env={**os.environ, "XDG_CACHE_HOME": str(directory)})
+        self.assertTrue((directory / "reprise" / "autotune.json").is_file())
+
+    def test_options_that_would_do_nothing_are_refused(self):
+        done = program.run("generate", "-m", program.MINI, "-p", "Hello", "--autotune-cache", "x.json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("add --autotune", done.stderr)
+        done = program.run("compile", "-m", program.MINI, "--autotune")
+        self.assertEqual(done.returncode, 2)
 
 
 if __name__ == "__main__":
