@@ -12,8 +12,8 @@
 #include "cli/bench_kernel_cases.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/machine_passes.h"
 #include "load/model_shapes.h"
-#include "ops/measure.h"
 
 namespace reprise::cli {
 namespace {
@@ -73,10 +73,7 @@ class KernelsBench {
         registry_(ops::make_catalogue()),
         device_(api::open_device({options.device, options.threads, false}, registry_)),
         cases_(config_, options_.cases, registry_, *device_),
-        buffer_(cases_.filled(DType::kI32, {options_.cases.working_set / 4})),
-        factors_(cases_.filled(DType::kI32, {kFactorsOfCore * 4 * device_->capabilities().cores})) {
-    device_->fill(factors_.data(), 0, factors_.meta().contiguous_bytes());
-  }
+        machine_(*device_, cases_.stream(), cases_.context(), options_.cases.working_set) {}
 
   int run() {
     watch_interrupts();
@@ -97,12 +94,6 @@ class KernelsBench {
   }
 
  private:
-  /// As many that the multipliers have about as much to do for each dtype: a few milliseconds.
-  Tensor factors_for(DType dtype) {
-    const int64_t count = factors_.size(0) / static_cast<int64_t>(size_of(dtype));
-    return factors_.with_meta(TensorMeta(DType::kI32, {count}));
-  }
-
   /// A call and its end.
   template <typename Function>
   double seconds_until_done(Function&& function) {
@@ -121,13 +112,10 @@ class KernelsBench {
     std::vector<double> seconds, bandwidths, peaks;
     for (int32_t round = 0; round < options_.rounds; ++round) {
       if (one.bytes > 0) {
-        const double read = seconds_until_done([&] { ops::read_all(cases_.context(), buffer_); });
-        bandwidths.push_back(static_cast<double>(buffer_.meta().contiguous_bytes()) / read);
+        bandwidths.push_back(static_cast<double>(machine_.bytes()) / machine_.read());
       }
       if (one.multiply_adds > 0) {
-        const Tensor factors = factors_for(one.dtype);
-        const double multiply = seconds_until_done([&] { ops::multiply_adds(cases_.context(), factors, one.dtype); });
-        peaks.push_back(static_cast<double>(factors.size(0) * ops::kProductsOfFactor) / multiply);
+        peaks.push_back(static_cast<double>(machine_.products(one.dtype)) / machine_.multiply(one.dtype));
       }
       seconds.push_back(seconds_until_done([&] {
                           for (int i = 0; i < calls; ++i) one.call();
@@ -208,15 +196,12 @@ class KernelsBench {
     return json;
   }
 
-  static constexpr int64_t kFactorsOfCore = 32;
-
   const KernelsOptions& options_;
   load::ModelConfig config_;
   ops::Registry registry_;
   std::unique_ptr<device::Device> device_;
   KernelCases cases_;
-  Tensor buffer_;
-  Tensor factors_;
+  MachinePasses machine_;
   std::vector<Row> rows_;
   std::vector<double> all_bandwidths_;
   std::map<std::string, std::vector<double>> all_peaks_;

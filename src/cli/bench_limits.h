@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
+#include "cli/machine_passes.h"
 #include "cli/session.h"
 #include "ops/eager_dispatcher.h"
 
@@ -36,9 +36,6 @@ class BenchLimits {
   std::string to_text() const;
 
  private:
-  double seconds_of_read();
-  double seconds_of_products(DType dtype);
-  Tensor factors_for(DType dtype) const;
   double rate(const std::vector<double>& seconds, DType dtype) const;
 
   std::unique_ptr<device::Stream> stream_;
@@ -47,7 +44,7 @@ class BenchLimits {
   size_t weight_bytes_;
   model::WeightProducts layers_, head_;
   DType model_dtype_;
-  Tensor buffer_, factors_;
+  MachinePasses machine_;
   std::vector<double> read_seconds_, floating_seconds_, int8_seconds_;
 };
 
