@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/mapped_file.h"
 #include "load/check_tensors.h"
 #include "load/generation_config.h"
@@ -34,11 +35,7 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-uint64_t key_of(uint64_t seed, std::string_view name) {
-  uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return mix(hash + mix(seed + 0x9E3779B97F4A7C15u));
-}
+uint64_t key_of(uint64_t seed, std::string_view name) { return mix(hash_text(name) + mix(seed + 0x9E3779B97F4A7C15u)); }
 
 /// Quantiles of the standard normal distribution at (i + 0.5) / kLevels.
 std::array<float, kLevels> make_normal_quantiles() {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/int8_linear.h"
 #include "ops/linear_merge.h"
@@ -25,12 +26,6 @@ constexpr int kLeastRounds = 3;
 constexpr int kDuelRounds = 9;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// The weights of one shape, or parts of them, in turn.
 struct ProductWeights {
@@ -183,7 +178,7 @@ class ProductTuner {
       for (size_t i = 0; i < ways.size(); ++i) ratios[i].push_back(times[i] / times[0]);
     }
     std::vector<double> medians;
-    for (const std::vector<double>& of_way : ratios) medians.push_back(median_of(of_way));
+    for (const std::vector<double>& of_way : ratios) medians.push_back(upper_median(of_way));
     return medians;
   }
 

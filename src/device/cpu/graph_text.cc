@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/hash.h"
+
 namespace reprise::device::cpu {
 namespace {
 
@@ -149,12 +151,10 @@ std::string operand_json(const GraphProgram& program, const Instruction& instruc
 
 // ---- hash
 
-/// FNV-1a over bytes.
 class Hasher {
  public:
   void add_bytes(const void* data, size_t bytes) {
-    const auto* byte = static_cast<const unsigned char*>(data);
-    for (size_t i = 0; i < bytes; ++i) value_ = (value_ ^ byte[i]) * 1099511628211u;
+    value_ = hash_bytes({static_cast<const std::byte*>(data), bytes}, value_);
   }
   template <typename T>
   void add(T value) {
@@ -169,7 +169,7 @@ class Hasher {
   uint64_t value() const { return value_; }
 
  private:
-  uint64_t value_ = 14695981039346656037u;
+  uint64_t value_ = kHashStart;
 };
 
 class GraphHasher {

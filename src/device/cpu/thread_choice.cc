@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <limits>
+
+#include "base/median.h"
 
 namespace reprise::device::cpu {
 namespace {
@@ -23,13 +24,6 @@ constexpr int64_t kReplaysBetweenClear = 8192;
 constexpr float kClear = 1.3f;
 /// The other threads must be worth it: they take CPU time that somebody else may want.
 constexpr float kWorthwhile = 0.97f;
-
-template <typename Samples>
-float median_of(Samples samples) {
-  const auto middle = samples.begin() + samples.size() / 2;
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -69,8 +63,8 @@ void ThreadChoice::end() {
 }
 
 void ThreadChoice::decide() {
-  alone_median_ = median_of(alone_seconds_);
-  shared_median_ = median_of(shared_seconds_);
+  alone_median_ = upper_median(alone_seconds_);
+  shared_median_ = upper_median(shared_seconds_);
   alone_ = shared_median_ > kWorthwhile * alone_median_;
   const float ratio = alone_median_ / shared_median_;
   const bool clear = ratio > kClear || ratio < 1 / kClear;
