@@ -1,4 +1,4 @@
-#include "load/pack_cache_file.h"
+#include "load/new_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ constexpr const char* kPartialSuffix = ".partial";
 
 }  // namespace
 
-PackCacheFile::PackCacheFile(std::filesystem::path path, uint64_t bytes) : path_(std::move(path)) {
+NewFile::NewFile(std::filesystem::path path, uint64_t bytes) : path_(std::move(path)) {
   const std::filesystem::path directory = path_.parent_path();
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
@@ -30,23 +30,23 @@ PackCacheFile::PackCacheFile(std::filesystem::path path, uint64_t bytes) : path_
   remove_leftovers();
   const std::filesystem::space_info space = std::filesystem::space(directory, failure);
   if (!failure && space.available < bytes) {
-    throw Error(ErrorCode::kIo, "{} has {} bytes free, but the packed weights take {}", directory.string(),
-                space.available, bytes);
+    throw Error(ErrorCode::kIo, "{} has {} bytes free, but {} takes {}", directory.string(), space.available,
+                path_.filename().string(), bytes);
   }
   create();
 }
 
-PackCacheFile::~PackCacheFile() {
+NewFile::~NewFile() {
   if (descriptor_ < 0) return;
   ::unlink(partial_path_.c_str());
   ::close(descriptor_);
 }
 
-void PackCacheFile::fail(int reason) const {
+void NewFile::fail(int reason) const {
   throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(reason));
 }
 
-void PackCacheFile::remove_leftovers() const {
+void NewFile::remove_leftovers() const {
   const std::string start = path_.filename().string() + ".";
   std::error_code failure;
   for (const auto& entry : std::filesystem::directory_iterator(path_.parent_path(), failure)) {
@@ -60,7 +60,7 @@ void PackCacheFile::remove_leftovers() const {
   }
 }
 
-void PackCacheFile::create() {
+void NewFile::create() {
   std::random_device random;
   for (;;) {
     partial_path_ = fmt::format("{}.{:08x}{}", path_.string(), random(), kPartialSuffix);
@@ -79,7 +79,7 @@ void PackCacheFile::create() {
   }
 }
 
-void PackCacheFile::write(uint64_t offset, std::span<const std::byte> bytes) {
+void NewFile::write(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
@@ -89,8 +89,8 @@ void PackCacheFile::write(uint64_t offset, std::span<const std::byte> bytes) {
   }
 }
 
-void PackCacheFile::finish() {
-  // The weights are not looked at when they are mapped: after a crash the name must not be there without them.
+void NewFile::finish() {
+  // Packed weights are not looked at when they are mapped: after a crash the name must not be there without them.
   if (::fsync(descriptor_) != 0) fail(errno);
   if (::rename(partial_path_.c_str(), path_.c_str()) != 0) fail(errno);
   ::close(descriptor_);

@@ -9,14 +9,14 @@ namespace reprise::load {
 
 /// A file that gets its name when it is complete. Until then it has a temporary one beside it ("NAME.NUMBER.partial")
 /// and is locked, so that others can tell it from what a killed process has left, which the constructor removes.
-class PackCacheFile {
+class NewFile {
  public:
   /// Makes the directory if there is none. Throws kIo, also when the disk has no room for `bytes`.
-  PackCacheFile(std::filesystem::path path, uint64_t bytes);
+  NewFile(std::filesystem::path path, uint64_t bytes);
   /// Removes the file unless it is finished.
-  ~PackCacheFile();
-  PackCacheFile(const PackCacheFile&) = delete;
-  PackCacheFile& operator=(const PackCacheFile&) = delete;
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
 
   /// kIo.
   void write(uint64_t offset, std::span<const std::byte> bytes);

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "load/json.h"
 #include "load/mapping_guard.h"
-#include "load/pack_cache_file.h"
+#include "load/new_file.h"
 
 namespace reprise::load {
 namespace {
@@ -200,7 +200,7 @@ void write_pack_cache(const std::filesystem::path& path, const PackIdentity& ide
   const std::string text = header.dump();
   const std::span<const std::byte> header_bytes = std::as_bytes(std::span(text));
 
-  PackCacheFile file(path, offset + text.size());
+  NewFile file(path, offset + text.size());
   std::vector<std::byte> chunk;
   offset = to_whole_pages(sizeof(Preamble));
   for (size_t i = 0; i < entries.size(); ++i) {

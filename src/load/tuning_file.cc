@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "load/json.h"
-#include "load/pack_cache_file.h"
+#include "load/new_file.h"
 
 namespace reprise::load {
 namespace {
@@ -89,7 +89,7 @@ void TuningFile::write(const Choices& choices) {
   nlohmann::ordered_json json{{kTuningMark, kTuningVersion}, {"machines", nlohmann::json::object()}};
   for (const auto& [machine, of_machine] : machines) json["machines"][machine] = of_machine;
   const std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  PackCacheFile file(std::filesystem::absolute(path_), text.size());
+  NewFile file(std::filesystem::absolute(path_), text.size());
   file.write(0, std::as_bytes(std::span(text)));
   file.finish();
   choices_ = choices;
