@@ -6,6 +6,7 @@
 // text before a break or continue, which it loses, characters of two UTF-16 units, capitalize, title.
 import { writeFileSync } from "node:fs";
 import { Template } from "../build/npm/node_modules/@huggingface/jinja/dist/index.js";
+import { pick, random } from "./fixed_random.mjs";
 
 const variables = {
   messages: [
@@ -23,16 +24,6 @@ const variables = {
   bos_token: "<s>", eos_token: "</s>", n: 5, flag: true, nothing: null, padded: "  in the middle \n",
   add_generation_prompt: true,
 };
-
-// xorshift32: the same templates on every run.
-let state = 20240607;
-function random(limit) {
-  state ^= state << 13;
-  state ^= state >>> 17;
-  state ^= state << 5;
-  return (state >>> 0) % limit;
-}
-const pick = (list) => list[random(list.length)];
 
 // Each maker returns an expression of its type; `names` are loop variables in scope that hold messages.
 function string(depth, names) {

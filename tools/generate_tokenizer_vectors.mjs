@@ -3,20 +3,11 @@
 //   scripts/fetch_test_packages && node tools/generate_tokenizer_vectors.mjs
 import { readFileSync, writeFileSync } from "node:fs";
 import { Tokenizer } from "../build/npm/node_modules/@huggingface/tokenizers/dist/tokenizers.mjs";
+import { pick, random } from "./fixed_random.mjs";
 
 const root = new URL("../", import.meta.url);
 const read = (path) => JSON.parse(readFileSync(new URL(path, root), "utf8"));
 const tokenizer = new Tokenizer(read("models/mini/tokenizer.json"), read("models/mini/tokenizer_config.json"));
-
-// xorshift32: the same texts on every run.
-let state = 20240607;
-function random(limit) {
-  state ^= state << 13;
-  state ^= state >>> 17;
-  state ^= state << 5;
-  return (state >>> 0) % limit;
-}
-const pick = (list) => list[random(list.length)];
 
 // Left out on purpose, because JavaScript's \s differs there from the tokenizer's: U+0085, U+180E, U+FEFF.
 const fragments = [
