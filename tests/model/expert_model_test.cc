@@ -1,7 +1,6 @@
 // Models with experts as they are loaded: what is refused before anything is allocated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 
@@ -10,6 +9,7 @@
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "load/checkpoint.h"
 #include "load/safetensors_writer.h"
+#include "load/test_files.h"
 #include "model/factory.h"
 
 namespace reprise::model {
@@ -21,30 +21,21 @@ const std::filesystem::path kSource = std::filesystem::path(REPRISE_SOURCE_DIR) 
 class CheckpointWithout {
  public:
   explicit CheckpointWithout(const std::string& missing) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "reprise_experts_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary directory");
-    path_ = pattern;
-    std::filesystem::copy(kSource / "config.json", path_ / "config.json");
+    std::filesystem::copy(kSource / "config.json", directory_ / "config.json");
     const load::Checkpoint checkpoint = load::Checkpoint::open(kSource);
     std::vector<load::TensorSpec> specs;
     for (const load::StoredTensor& tensor : checkpoint.tensors()) {
       if (tensor.name != missing) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
     }
     EXPECT_EQ(specs.size() + 1, checkpoint.tensors().size());
-    load::SafetensorsWriter writer(path_ / "model.safetensors", specs);
+    load::SafetensorsWriter writer(directory_ / "model.safetensors", specs);
     for (const load::TensorSpec& spec : specs) writer.write(spec.name, checkpoint.at(spec.name).bytes);
     writer.finish();
   }
-  ~CheckpointWithout() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  CheckpointWithout(const CheckpointWithout&) = delete;
-  CheckpointWithout& operator=(const CheckpointWithout&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return directory_.path(); }
 
  private:
-  std::filesystem::path path_;
+  load::TemporaryDirectory directory_;
 };
 
 class ExpertModel : public ::testing::Test {

@@ -2,15 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <fstream>
-#include <functional>
 #include <numeric>
 #include <random>
 
 #include "base/error.h"
+#include "load/test_files.h"
 
 namespace reprise::model {
 namespace {
@@ -40,42 +38,10 @@ load::ModelConfig config() {
       R"("num_experts_per_tok":2,"moe_intermediate_size":48,"hidden_size":64,"head_dim":16})");
 }
 
-/// A file that is removed with the test.
-class LocationFile {
- public:
-  explicit LocationFile(const std::string& text) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "reprise_location_XXXXXX").string();
-    const int file = ::mkstemp(pattern.data());
-    if (file < 0) throw std::runtime_error("no temporary file");
-    ::close(file);
-    path_ = pattern;
-    std::ofstream(path_) << text;
-  }
-  ~LocationFile() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  LocationFile(const LocationFile&) = delete;
-  LocationFile& operator=(const LocationFile&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 std::vector<ExpertPlacement> place(const std::string& text, int64_t redundant = -1, int32_t ranks = 1) {
-  const LocationFile file(text);
-  return place_experts(config(), {.location = file.path(), .redundant = redundant, .ranks = ranks});
-}
-
-Error refused(const std::function<void()>& function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return Error(ErrorCode::kInternal, "");
+  const load::TemporaryDirectory directory;
+  load::write_text_file(directory / "location.json", text);
+  return place_experts(config(), {.location = directory / "location.json", .redundant = redundant, .ranks = ranks});
 }
 
 }  // namespace
@@ -190,7 +156,7 @@ TEST(ExpertPlacement, AFileSaysWhichExpertLiesAtEachPlaceOrWhatTheyHadToDo) {
 
 TEST(ExpertPlacement, AFileThatDoesNotFitIsRefusedByItsPlace) {
   const auto message = [](const std::string& text, int64_t redundant = -1, int32_t ranks = 1) {
-    return std::string(refused([&] { place(text, redundant, ranks); }).what());
+    return std::string(load::error_of([&] { place(text, redundant, ranks); }).what());
   };
   EXPECT_THAT(message("[1]"), HasSubstr("physical_to_logical_map"));
   EXPECT_THAT(message(R"({"physical_to_logical_map": [], "other": 1})"), HasSubstr("one key"));
@@ -209,16 +175,17 @@ TEST(ExpertPlacement, AFileThatDoesNotFitIsRefusedByItsPlace) {
   EXPECT_THAT(message(R"({"logical_count": [[1, 2, 3, 4], 7, [1]]})"), HasSubstr("layer 1 is 7"));
   EXPECT_THAT(message(R"({"physical_to_logical_map": [[0, 1, 2, 3], [], [0, 1, 2, 3]]})", -1, 3),
               HasSubstr("4 places of experts cannot be shared evenly by 3 ranks"));
-  EXPECT_EQ(refused([] { place_experts(config(), {.location = "/nonexistent.json"}); }).code(), ErrorCode::kNotFound);
+  EXPECT_EQ(load::error_of([] { place_experts(config(), {.location = "/nonexistent.json"}); }).code(),
+            ErrorCode::kNotFound);
 }
 
 TEST(ExpertPlacement, OptionsThatTheModelRulesOutAreRefused) {
-  EXPECT_THAT(refused([] { place_experts(config(), {.location = {}, .redundant = 29}); }).what(),
+  EXPECT_THAT(load::error_of([] { place_experts(config(), {.location = {}, .redundant = 29}); }).what(),
               HasSubstr("29 redundant experts"));
-  EXPECT_THAT(refused([] { place_experts(config(), {.location = {}, .redundant = 1, .ranks = 0}); }).what(),
+  EXPECT_THAT(load::error_of([] { place_experts(config(), {.location = {}, .redundant = 1, .ranks = 0}); }).what(),
               HasSubstr("0 ranks"));
   const auto dense = load::ModelConfig::parse(R"({"model_type":"qwen3"})");
-  EXPECT_EQ(refused([&] { place_experts(dense, {}); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(load::error_of([&] { place_experts(dense, {}); }).code(), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace reprise::model

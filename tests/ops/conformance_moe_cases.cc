@@ -186,18 +186,24 @@ void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
   }
 }
 
+/// A whole layer of experts.
+struct LayerSize {
+  Choice choice;
+  int64_t width, intermediate;
+  std::string to_string(DType dtype) const {
+    return fmt::format("{}, {} x {} {}", choice.to_string(), width, intermediate, name_of(dtype));
+  }
+};
+constexpr LayerSize kLayerSizes[] = {
+    {{1, 1, 1}, 1, 1}, {{0, 8, 2}, 16, 16}, {{5, 8, 2}, 48, 32}, {{17, 12, 3}, 65, 31}, {{33, 5, 5}, 300, 48}};
+
 void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
-  struct Size {
-    Choice choice;
-    int64_t width, intermediate;
-  };
-  for (const Size& size : {Size{{1, 1, 1}, 1, 1}, Size{{0, 8, 2}, 16, 16}, Size{{5, 8, 2}, 48, 32},
-                           Size{{17, 12, 3}, 65, 31}, Size{{33, 5, 5}, 300, 48}}) {
+  for (const LayerSize& size : kLayerSizes) {
     for (const DType dtype : kFloats) {
       const Choice& choice = size.choice;
       cases.push_back(
           {.op = "moe_experts",
-           .name = fmt::format("{}, {} x {} {}", choice.to_string(), size.width, size.intermediate, name_of(dtype)),
+           .name = size.to_string(dtype),
            .inputs = {random_tensor(dtype, {choice.tokens, size.width}, random),
                       random_tensor(DType::kF32, {choice.tokens, choice.top_k}, random),
                       int_matrix(random_choice(choice, choice.tokens - choice.tokens / 4, random), choice.tokens,
@@ -212,12 +218,7 @@ void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
 }
 
 void add_int8_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
-  struct Size {
-    Choice choice;
-    int64_t width, intermediate;
-  };
-  for (const Size& size : {Size{{1, 1, 1}, 1, 1}, Size{{0, 8, 2}, 16, 16}, Size{{5, 8, 2}, 48, 32},
-                           Size{{17, 12, 3}, 65, 31}, Size{{33, 5, 5}, 300, 48}}) {
+  for (const LayerSize& size : kLayerSizes) {
     for (const DType dtype : kFloats) {
       const Choice& choice = size.choice;
       const auto scales = [&](int64_t channels) {
@@ -227,7 +228,7 @@ void add_int8_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& r
       };
       cases.push_back(
           {.op = "int8_moe_experts",
-           .name = fmt::format("{}, {} x {} {}", choice.to_string(), size.width, size.intermediate, name_of(dtype)),
+           .name = size.to_string(dtype),
            .inputs = {random_tensor(dtype, {choice.tokens, size.width}, random),
                       random_tensor(DType::kF32, {choice.tokens, choice.top_k}, random),
                       int_matrix(random_choice(choice, choice.tokens - choice.tokens / 4, random), choice.tokens,

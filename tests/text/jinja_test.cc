@@ -60,44 +60,48 @@ std::string marks(const MarkedText& text) {
   return letters;
 }
 
-TEST(Jinja, RendersAndRefusesAsJinja2Does) {
-  std::ifstream file(REPRISE_SOURCE_DIR "/tests/data/text/jinja2.jsonl");
+/// Calls check(entry, template, variables) for each line of a file of vectors but the first, which has the variables;
+/// how many there were.
+template <typename Check>
+int for_each_vector(const std::string& name, Check check) {
+  std::ifstream file(REPRISE_SOURCE_DIR "/tests/data/text/" + name);
   std::string line;
-  ASSERT_TRUE(std::getline(file, line));
+  if (!std::getline(file, line)) return 0;
   const JinjaVariables variables = variables_of(line);
   int count = 0;
   for (; std::getline(file, line); ++count) {
     const json entry = json::parse(line);
     const std::string source = entry.at("template");
     SCOPED_TRACE(source);
-    try {
-      const MarkedText text = render_jinja(*parse_jinja(source, "t"), variables, fixed_options());
-      if (entry.contains("rendered")) {
-        EXPECT_EQ(text.bytes(), entry.at("rendered").get<std::string>());
-      } else {
-        ADD_FAILURE() << "renders '" << text.bytes() << "', Jinja2 says: " << entry.at("refused");
-      }
-    } catch (const Error& error) {
-      EXPECT_FALSE(entry.contains("rendered")) << error.what();
-      EXPECT_THAT(error.message(), HasSubstr("t:1:"));
-      EXPECT_NE(error.code(), ErrorCode::kInternal);
-    }
+    check(entry, source, variables);
   }
+  return count;
+}
+
+TEST(Jinja, RendersAndRefusesAsJinja2Does) {
+  const int count = for_each_vector(
+      "jinja2.jsonl", [](const json& entry, const std::string& source, const JinjaVariables& variables) {
+        try {
+          const MarkedText text = render_jinja(*parse_jinja(source, "t"), variables, fixed_options());
+          if (entry.contains("rendered")) {
+            EXPECT_EQ(text.bytes(), entry.at("rendered").get<std::string>());
+          } else {
+            ADD_FAILURE() << "renders '" << text.bytes() << "', Jinja2 says: " << entry.at("refused");
+          }
+        } catch (const Error& error) {
+          EXPECT_FALSE(entry.contains("rendered")) << error.what();
+          EXPECT_THAT(error.message(), HasSubstr("t:1:"));
+          EXPECT_NE(error.code(), ErrorCode::kInternal);
+        }
+      });
   EXPECT_GE(count, 94);
 }
 
 TEST(Jinja, RendersGeneratedTemplatesAsHuggingFacesJinjaDoes) {
-  std::ifstream file(REPRISE_SOURCE_DIR "/tests/data/text/generated_templates.jsonl");
-  std::string line;
-  ASSERT_TRUE(std::getline(file, line));
-  const JinjaVariables variables = variables_of(line);
-  int count = 0;
-  for (; std::getline(file, line); ++count) {
-    const json entry = json::parse(line);
-    const std::string source = entry.at("template");
-    EXPECT_EQ(render_jinja(*parse_jinja(source, "t"), variables, {}).bytes(), entry.at("rendered").get<std::string>())
-        << source;
-  }
+  const int count = for_each_vector("generated_templates.jsonl", [](const json& entry, const std::string& source,
+                                                                    const JinjaVariables& variables) {
+    EXPECT_EQ(render_jinja(*parse_jinja(source, "t"), variables, {}).bytes(), entry.at("rendered").get<std::string>());
+  });
   EXPECT_EQ(count, 200);
 }
 
