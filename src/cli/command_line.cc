@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -66,25 +67,54 @@ template <typename T>
 void check_values(CLI::Option& option, const std::optional<T>& /*target*/) {
   check_values(option, T());
 }
-template <typename T>
-void check_values(CLI::Option& option, const std::vector<T>& /*target*/) {
-  check_values(option, T());
+
+/// A fault of the arguments in the form of all other messages.
+std::string fault_message(const CLI::App* /*app*/, const CLI::Error& error) {
+  return fmt::format("error: {}\nRun with --help for more information.\n", error.what());
 }
 
-/// What is wrong with a word where a command should stand; "" when something else is.
-std::string unknown_command(CLI::App& root) {
+/// What is wrong with a word where a command or an option should stand; "" when something else is.
+std::string unknown_word(CLI::App& root) {
   CLI::App* app = &root;
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
   const std::vector<std::string> words = app->remaining();
-  std::vector<std::string> commands;
-  for (const CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) {
-    commands.push_back(command->get_name());
+  if (words.empty()) return "";
+  const bool is_option = words[0].starts_with("-");
+  const std::string word = words[0].substr(0, is_option ? words[0].find('=') : std::string::npos);
+  std::vector<std::string> known;
+  if (is_option) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  } else {
+    for (const CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) {
+      known.push_back(command->get_name());
+    }
   }
-  if (words.empty() || words[0].starts_with("-") || commands.empty()) return "";
-  const std::string nearest = nearest_name(words[0], commands);
-  return fmt::format("error: there is no command '{}' ({})\n", words[0],
-                     nearest.empty() ? fmt::format("there are {}", fmt::join(commands, ", "))
-                                     : fmt::format("did you mean '{}'?", nearest));
+  if (known.empty()) return "";
+  const std::string nearest = nearest_name(word, known);
+  const std::string hint = !nearest.empty() ? fmt::format("did you mean '{}'?", nearest)
+                           : is_option      ? "--help lists them"
+                                            : fmt::format("there are {}", fmt::join(known, ", "));
+  return fmt::format("error: there is no {} '{}' ({})\n", is_option ? "option" : "command", word, hint);
+}
+
+/// The numbers of an option that takes several, with commas between them or not. CLI11 by itself drops what is empty
+/// between two commas.
+std::vector<int32_t> parse_numbers(const std::string& names, const std::vector<std::string>& texts) {
+  std::vector<int32_t> numbers;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      std::string number = text.substr(begin, end - begin);
+      if (const std::string fault = check_number<int32_t>(number); !fault.empty()) {
+        throw CLI::ValidationError(names, fault);
+      }
+      numbers.push_back(std::stoi(number));
+      begin = end + 1;
+    }
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -100,6 +130,7 @@ CommandLine::CommandLine(std::string name, std::string description) : parser_(st
   parser_->root = std::make_unique<CLI::App>(std::move(description), std::move(name));
   parser_->app = parser_->root.get();
   parser_->app->get_formatter()->column_width(36);
+  parser_->app->failure_message(fault_message);
 }
 
 CommandLine::CommandLine(std::unique_ptr<Parser> parser) : parser_(std::move(parser)) {}
@@ -140,8 +171,11 @@ void CommandLine::option(const std::string& names, std::vector<std::string>& tar
 }
 
 void CommandLine::option(const std::string& names, std::vector<int32_t>& target, const std::string& help) {
-  parser_->last = parser_->app->add_option(names, target, help)->delimiter(',');
-  check_values(*parser_->last, target);
+  const std::function<void(const std::vector<std::string>&)> set =
+      [&target, names](const std::vector<std::string>& texts) { target = parse_numbers(names, texts); };
+  parser_->last = parser_->app->add_option_function(names, set, help)
+                      ->type_name("INT")
+                      ->default_str(fmt::format("[{}]", fmt::join(target, ",")));
 }
 
 void CommandLine::option_with_optional_value(const std::string& names, std::optional<std::string>& target,
@@ -179,7 +213,7 @@ int CommandLine::run(int argc, char** argv) {
   try {
     parser_->app->parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
-    const std::string unknown = unknown_command(*parser_->app);
+    const std::string unknown = unknown_word(*parser_->app);
     if (unknown.empty()) {
       parser_->app->exit(error);
     } else {

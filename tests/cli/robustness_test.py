@@ -31,10 +31,24 @@ class Robustness(unittest.TestCase):
                             ("--graph-bs", "x"), ("--graph-bs", "1,010x"), ("--logprobs", "")):
             with self.subTest(name=name, value=value):
                 self.generate_fails(2, f"{name}: '{value.split(',')[-1]}' is not", name, value)
+        for numbers in ("64,,32", ",1", "1,", ","):
+            with self.subTest(numbers=numbers):
+                self.generate_fails(2, "--graph-bs: '' is not", "--graph-bs", numbers)
         seeds = [program.json_lines(program.run_well("generate", "-m", program.MINI, "-p", PROMPT, "-n", "02", "--json",
                                                      "--seed", seed).stdout)[0]["seed"]
                  for seed in ("010", "+7", "18446744073709551615")]
         self.assertEqual(seeds, [10, 7, 2**64 - 1])
+
+    def test_faults_of_arguments_begin_like_all_others(self):
+        for message, *arguments in (("error: there is no option '--max-new-token' (did you mean '--max-new-tokens'?)",
+                                     "--max-new-token=3"),
+                                    ("error: there is no option '--bogus' (--help lists them)", "--bogus"),
+                                    ("error: --mode: fast not in {eager,", "--mode", "fast"),
+                                    ("error: --top-k: '' is not an integer", "--top-k", "")):
+            with self.subTest(arguments=arguments):
+                done = program.run("generate", "-m", program.MINI, "-p", PROMPT, *arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertTrue(done.stderr.startswith(message), done.stderr)
 
     def test_texts_are_taken_as_they_are(self):
         for stop in ("[4]", "[a,b]", "a,b", "-n", "--json", '"', "'", "\\n", "%s{}"):
