@@ -126,6 +126,26 @@ std::string logprobs_text(const engine::RequestOutput& output, const text::Token
   return text;
 }
 
+/// "64 tokens, then the limit": how much a single prompt gave, and what ended it.
+std::string output_summary(const engine::RequestOutput& output) {
+  const auto end = [&]() -> std::string {
+    switch (output.finish) {
+      case engine::FinishReason::kStop:
+        if (output.stop_string.empty()) return "an end token";
+        return fmt::format("the stop string {}",
+                           Json(output.stop_string).dump(-1, ' ', false, Json::error_handler_t::replace));
+      case engine::FinishReason::kLength:
+        return "the limit";
+      case engine::FinishReason::kCancelled:
+        return "an interrupt";
+      case engine::FinishReason::kError:
+        return "an error";
+    }
+    return {};
+  };
+  return fmt::format("output    {} tokens, then {}\n", output.token_ids.size(), end());
+}
+
 /// Runs every prompt and prints as it goes.
 class Generation {
  public:
@@ -232,7 +252,8 @@ class Generation {
       if (options_.json) {
         write_output(R"({"statement": )" + statement_json(*engine_, session_.autotune_report()) + "}\n");
       } else {
-        write_message(fmt::format("\n{}\n{}", api::describe(session_.device()),
+        write_message(fmt::format("\n{}\n{}{}", api::describe(session_.device()),
+                                  several ? "" : output_summary(outputs_[0]),
                                   statement_text(*engine_, session_.autotune_report())));
       }
     }

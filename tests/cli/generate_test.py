@@ -77,6 +77,12 @@ class Generate(unittest.TestCase):
         output = program.json_lines(generate("-p", EXAMPLE, "--json", "--stop", "54 +", "--stop", "####").stdout)[0]
         self.assertEqual((output["text"], output["stop"], output["finish_reason"]), (" 6 * 9 = 54. ", "54 +", "stop"))
 
+    def test_the_statement_tells_what_ended_a_single_prompt(self):
+        for end, *arguments in (("29 tokens, then an end token",), ("2 tokens, then the limit", "-n", 2),
+                                (r'\d+ tokens, then the stop string "54 \+"', "--stop", "54 +")):
+            with self.subTest(end=end):
+                self.assertRegex(generate("-p", EXAMPLE, *arguments).stderr, f"\noutput    {end}\n")
+
     def test_logprobs_are_those_of_the_chosen_tokens(self):
         output = program.json_lines(generate("-p", EXAMPLE, "--json", "--logprobs", 2, "-n", 4).stdout)[0]
         self.assertEqual([position["id"] for position in output["logprobs"]], output["ids"])
@@ -95,6 +101,7 @@ class Generate(unittest.TestCase):
         self.assertEqual(process.returncode, 130)
         self.assertLess(time.monotonic() - start, 30)
         self.assertIn(b"replayed, 0 eager", errors)
+        self.assertIn(b" tokens, then an interrupt\n", errors)
         self.assertTrue(errors.endswith(b"error: interrupted\n"), errors)
 
     def test_a_reader_that_goes_away_ends_it_quietly(self):
