@@ -1,0 +1,120 @@
+#include "server/connection_exchange.h"
+
+#include <utility>
+
+namespace reprise::server {
+
+ConnectionExchange::ConnectionExchange(size_t stream_limit, std::function<void()> wake)
+    : stream_limit_(stream_limit), wake_(std::move(wake)) {}
+
+void ConnectionExchange::respond(HttpResponse response) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;
+    state_ = State::kEnded;
+    head_ = std::move(response);
+    gone_callback_ = nullptr;
+  }
+  wake();
+}
+
+void ConnectionExchange::begin_stream(std::string content_type) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kOpen) return;
+    state_ = State::kStreaming;
+    stream_ = true;
+    head_ = HttpResponse{.status = 200, .body = {}, .content_type = std::move(content_type), .headers = {}};
+  }
+  wake();
+}
+
+bool ConnectionExchange::write(std::string_view bytes) {
+  std::function<void()> tell_gone;
+  bool taken = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (gone_ || state_ != State::kStreaming) return false;
+    // Measured before: one piece may be as large as it is, what counts is that the client does not read.
+    if (bytes_.size() > stream_limit_) {
+      given_up_ = true;
+      tell_gone = give_up_locked();
+    } else {
+      bytes_ += bytes;
+      taken = true;
+    }
+  }
+  if (tell_gone) tell_gone();
+  wake();
+  return taken;
+}
+
+void ConnectionExchange::end_stream() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kStreaming) return;
+    state_ = State::kEnded;
+    gone_callback_ = nullptr;
+  }
+  wake();
+}
+
+void ConnectionExchange::on_gone(std::function<void()> callback) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kEnded) return;
+    if (!gone_) {
+      gone_callback_ = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+ConnectionExchange::Output ConnectionExchange::take() {
+  const std::lock_guard lock(mutex_);
+  woken_ = false;
+  Output output;
+  output.head = std::exchange(head_, std::nullopt);
+  output.stream = stream_;
+  output.bytes = std::exchange(bytes_, {});
+  output.ended = state_ == State::kEnded;
+  output.given_up = given_up_;
+  return output;
+}
+
+void ConnectionExchange::set_gone() {
+  std::function<void()> tell_gone;
+  {
+    const std::lock_guard lock(mutex_);
+    tell_gone = give_up_locked();
+  }
+  if (tell_gone) tell_gone();
+}
+
+bool ConnectionExchange::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
+}
+
+bool ConnectionExchange::given_up() const {
+  const std::lock_guard lock(mutex_);
+  return given_up_;
+}
+
+std::function<void()> ConnectionExchange::give_up_locked() {
+  gone_ = true;
+  bytes_.clear();
+  return std::exchange(gone_callback_, nullptr);
+}
+
+void ConnectionExchange::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (woken_) return;
+    woken_ = true;
+  }
+  wake_();
+}
+
+}  // namespace reprise::server

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "server/http_message.h"
+
+namespace reprise::server {
+
+/// The answer to one request, given now or later and from any thread: as a whole, or as a stream of pieces. Nothing
+/// here ever waits for the client.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  /// Answers as a whole. Without effect once an answer has begun.
+  virtual void respond(HttpResponse response) = 0;
+
+  /// Begins an answer of pieces with status 200. Without effect once an answer has begun.
+  virtual void begin_stream(std::string content_type) = 0;
+  /// Queues a piece. False when nobody will read it: the client is gone, or has left so much unread that it was given
+  /// up (its connection is closed then).
+  virtual bool write(std::string_view bytes) = 0;
+  /// Ends the stream.
+  virtual void end_stream() = 0;
+
+  /// Called once, on any thread, when the client goes before the answer has been given completely; at once if it has
+  /// gone already. It must be quick.
+  virtual void on_gone(std::function<void()> callback) = 0;
+};
+
+/// Answers a request, or sees to it that it will be answered. What it throws becomes the answer.
+using Handler = std::function<void(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange)>;
+
+}  // namespace reprise::server

@@ -1,0 +1,408 @@
+#include "server/http_connection.h"
+
+#include <array>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "server/connection_exchange.h"
+#include "server/error_response.h"
+#include "server/response_head.h"
+
+namespace reprise::server {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
+using Parser = http::request_parser<http::string_body>;
+
+/// How long a client may take to see the answer to a request that was not read to its end.
+constexpr std::chrono::seconds kLinger{2};
+
+struct ParseFault {
+  int status = 400;
+  std::string_view message;
+};
+
+ParseFault fault_of(const error_code& failed) {
+  if (failed == http::error::header_limit) return {431, "The head of the request is too large."};
+  if (failed == http::error::body_limit) return {413, "The body of the request is too large."};
+  return {400, "The request is not valid HTTP."};
+}
+
+/// One connection: a coroutine that reads, one that goes through the requests, both on one strand. Whatever may change
+/// while the latter waits is announced by `event_`.
+class Connection : public ConnectionControl, public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(asio::io_context& context, int native_socket, bool is_v6, std::string peer,
+             std::shared_ptr<ConnectionHost> host)
+      : host_(std::move(host)),
+        options_(host_->options),
+        socket_(asio::make_strand(context), is_v6 ? tcp::v6() : tcp::v4(), native_socket),
+        event_(socket_.get_executor()),
+        resume_(socket_.get_executor()),
+        write_deadline_(socket_.get_executor()),
+        peer_(std::move(peer)) {}
+
+  ~Connection() override {
+    const std::lock_guard lock(host_->mutex);
+    host_->connections.erase(this);
+  }
+
+  void start() {
+    {
+      const std::lock_guard lock(host_->mutex);
+      host_->connections[this] = weak_from_this();
+    }
+    asio::co_spawn(socket_.get_executor(), [self = shared_from_this()] { return self->read_all(); }, asio::detached);
+    asio::co_spawn(socket_.get_executor(), [self = shared_from_this()] { return self->serve_all(); }, asio::detached);
+  }
+
+  void end(bool now) override {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), now] {
+      self->ending_ = true;
+      if (now) self->abort();
+      self->event_.cancel();
+    });
+  }
+
+ private:
+  // ---- reading
+
+  asio::awaitable<void> read_all() {
+    std::array<char, 16 << 10> chunk;
+    while (true) {
+      if (input_.size() > most_input()) {
+        // A client that sends ahead so much while it is answered could not be seen to go.
+        if (exchange_ != nullptr) break;
+        resume_.expires_at(Clock::time_point::max());
+        error_code ignored;
+        co_await resume_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+        if (gone_) co_return;
+        continue;
+      }
+      error_code failed;
+      const size_t got =
+          co_await socket_.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, failed));
+      if (failed) break;
+      if (!discard_) input_.append(chunk.data(), got);
+      ++arrivals_;
+      event_.cancel();
+    }
+    gone_ = true;
+    if (exchange_ != nullptr) exchange_->set_gone();
+    event_.cancel();
+  }
+
+  size_t most_input() const { return options_.max_header_bytes + (64 << 10); }
+
+  template <typename Ready>
+  asio::awaitable<bool> wait_until(Clock::time_point deadline, Ready ready) {
+    while (!ready()) {
+      if (Clock::now() >= deadline) co_return false;
+      event_.expires_at(deadline);
+      error_code ignored;
+      co_await event_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+    }
+    co_return true;
+  }
+
+  /// Waits for bytes beyond those that are there. False when none come any more, or not in time.
+  asio::awaitable<bool> wait_for_input(Clock::time_point deadline) {
+    const int64_t before = arrivals_;
+    const bool in_time = co_await wait_until(deadline, [this, before] { return arrivals_ != before || gone_; });
+    co_return in_time&& arrivals_ != before;
+  }
+
+  /// Feeds the parser with what is there, up to the end of the head or of the body.
+  error_code parse(Parser& parser) {
+    error_code failed;
+    while (!input_.empty()) {
+      const size_t used = parser.put(asio::buffer(input_), failed);
+      input_.erase(0, used);
+      if (failed == http::error::need_more) failed = {};
+      if (failed || used == 0 || parser.is_done() || (parser.is_header_done() && !parser.eager())) break;
+    }
+    resume_.cancel();
+    return failed;
+  }
+
+  // ---- requests
+
+  asio::awaitable<void> serve_all() {
+    try {
+      bool again = true;
+      while (again && !ending_) again = co_await serve_one();
+    } catch (const std::exception& error) {
+      log_error("connection of {}: {}", peer_, error.what());
+    }
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    // Closing with something unread would reset the connection and take the answer from the client.
+    discard_ = true;
+    input_.clear();
+    resume_.cancel();
+    if (!ending_) {
+      co_await wait_until(Clock::now() + kLinger, [this] { return gone_ || ending_; });
+    }
+    socket_.close(ignored);
+  }
+
+  /// True if the connection goes on.
+  asio::awaitable<bool> serve_one() {
+    Parser parser;
+    parser.header_limit(static_cast<uint32_t>(options_.max_header_bytes));
+    parser.body_limit(options_.max_body_bytes);
+    const bool has_head = co_await read_head(parser);
+    if (!has_head) co_return false;
+    ++host_->requests;
+    start_ = Clock::now();
+    HttpRequest request = head_of(parser);
+    const bool keep_alive = parser.get().keep_alive();
+    if (std::optional<HttpResponse> answer = host_->gateway->answer_head(request)) {
+      co_return co_await answer_now(request, std::move(*answer), keep_alive && parser.is_done());
+    }
+    const bool has_body = co_await read_body(parser, request);
+    if (!has_body) co_return false;
+    request.body = std::move(parser.get().body());
+    co_return co_await answer_by_handler(std::move(request), keep_alive);
+  }
+
+  asio::awaitable<bool> read_head(Parser& parser) {
+    if (input_.empty()) {
+      const auto idle = Clock::now() + options_.idle_timeout;
+      co_await wait_until(idle, [this] { return !input_.empty() || gone_ || ending_; });
+      if (input_.empty()) co_return false;
+    }
+    const auto deadline = Clock::now() + options_.header_timeout;
+    while (true) {
+      const error_code failed = parse(parser);
+      if (failed) co_return co_await refuse(parser, fault_of(failed));
+      if (parser.is_header_done()) co_return true;
+      const bool more = co_await wait_for_input(deadline);
+      if (!more && gone_) co_return false;
+      if (!more) co_return co_await refuse(parser, {408, "The head of the request did not come in time."});
+    }
+  }
+
+  asio::awaitable<bool> read_body(Parser& parser, const HttpRequest& request) {
+    parser.eager(true);
+    const auto deadline = Clock::now() + options_.body_timeout;
+    bool invited = !equal_ignoring_case(request.header("expect"), "100-continue") || parser.get().version() < 11;
+    while (!parser.is_done()) {
+      const error_code failed = parse(parser);
+      if (failed) co_return co_await refuse(parser, fault_of(failed));
+      if (parser.is_done()) break;
+      if (!invited) {
+        invited = true;
+        const bool sent = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+        if (!sent) co_return false;
+      }
+      const bool more = co_await wait_for_input(deadline);
+      if (!more && gone_) co_return false;
+      if (!more) co_return co_await refuse(parser, {408, "The body of the request did not come in time."});
+    }
+    co_return true;
+  }
+
+  HttpRequest head_of(const Parser& parser) {
+    const auto& message = parser.get();
+    HttpRequest request;
+    request.method = std::string(message.method_string());
+    const std::string_view target(message.target().data(), message.target().size());
+    const size_t question = target.find('?');
+    request.path = std::string(target.substr(0, question));
+    if (question != std::string_view::npos) request.query = std::string(target.substr(question + 1));
+    for (const auto& field : message) {
+      request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+    }
+    request.id = request_id(request.header("x-request-id"));
+    request.peer = peer_;
+    return request;
+  }
+
+  // ---- answering
+
+  /// Answers what is no proper request. Always false: nobody knows where the next one would begin.
+  asio::awaitable<bool> refuse(const Parser& parser, ParseFault fault) {
+    HttpRequest request;
+    if (parser.is_header_done()) {
+      request = head_of(parser);
+    } else {
+      request.method = "-";
+      request.path = "-";
+      request.id = request_id({});
+      request.peer = peer_;
+      start_ = Clock::now();
+    }
+    const bool ignored = co_await answer_now(request, error_response(fault.status, fault.message), false);
+    static_cast<void>(ignored);
+    co_return false;
+  }
+
+  asio::awaitable<bool> answer_now(const HttpRequest& request, HttpResponse response, bool keep_alive) {
+    const bool go_on = keep_alive && !ending_;
+    const ResponseForm form{.keep_alive = go_on, .chunked = false};
+    const std::string wire = compose_response(response, host_->gateway->common_headers(request), form,
+                                              /*with_body=*/request.method != "HEAD");
+    const bool sent = co_await write(wire);
+    log_access(request, response.status, wire.size(), sent);
+    co_return sent&& go_on;
+  }
+
+  asio::awaitable<bool> answer_by_handler(HttpRequest request, bool keep_alive) {
+    const Route& route = host_->gateway->route(request);
+    answer_changed_ = false;
+    exchange_ = std::make_shared<ConnectionExchange>(options_.max_unread_bytes, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self) asio::post(self->socket_.get_executor(), [self] { self->on_answer_changed(); });
+    });
+    if (gone_) exchange_->set_gone();
+    const auto shared = std::make_shared<const HttpRequest>(std::move(request));
+    run_handler(route, shared);
+    const bool go_on = co_await send_answer(*shared, keep_alive);
+    exchange_.reset();
+    co_return go_on;
+  }
+
+  void run_handler(const Route& route, const std::shared_ptr<const HttpRequest>& request) {
+    auto task = [host = host_, &route, request, exchange = exchange_] {
+      if (exchange->gone() && route.kind == RouteKind::kWork) return;
+      try {
+        route.handler(*request, exchange);
+      } catch (...) {
+        exchange->respond(error_response(std::current_exception()));
+        exchange->end_stream();
+      }
+    };
+    if (route.kind == RouteKind::kQuick) {
+      task();
+    } else {
+      host_->work(std::move(task));
+    }
+  }
+
+  void on_answer_changed() {
+    answer_changed_ = true;
+    // While a write is under way nobody else would see it.
+    if (exchange_ != nullptr && exchange_->given_up()) abort();
+    event_.cancel();
+  }
+
+  asio::awaitable<bool> send_answer(const HttpRequest& request, bool keep_alive) {
+    const bool with_body = request.method != "HEAD";
+    int status = 0;
+    size_t sent_bytes = 0;
+    bool complete = false;
+    ResponseForm form;
+    while (true) {
+      answer_changed_ = false;
+      ConnectionExchange::Output output = exchange_->take();
+      std::string wire;
+      if (output.given_up) {
+        ++host_->given_up;
+        abort();
+        break;
+      }
+      if (output.head) {
+        status = output.head->status;
+        form = {.keep_alive = keep_alive && !ending_, .chunked = output.stream};
+        wire = compose_response(*output.head, host_->gateway->common_headers(request), form, with_body);
+      }
+      if (output.stream) append_chunk(wire, output.bytes, output.ended);
+      if (!wire.empty()) {
+        const bool sent = co_await write(wire);
+        if (!sent) break;
+        sent_bytes += wire.size();
+      }
+      complete = output.ended;
+      if (complete || gone_) break;
+      co_await wait_until(Clock::time_point::max(), [this] { return answer_changed_ || gone_; });
+      // What is there already is still sent to a client that only ended its own side.
+      if (gone_ && !answer_changed_) break;
+    }
+    if (!complete) {
+      ++host_->clients_gone;
+      exchange_->set_gone();
+    }
+    log_access(request, status, sent_bytes, complete);
+    co_return complete&& form.keep_alive && !ending_;
+  }
+
+  /// False when the client is gone or takes nothing in time.
+  asio::awaitable<bool> write(std::string_view wire) {
+    while (!wire.empty()) {
+      write_deadline_.expires_after(options_.write_timeout);
+      write_deadline_.async_wait([weak = weak_from_this(), number = write_number_](error_code cancelled) {
+        const auto self = weak.lock();
+        if (!cancelled && self && self->write_number_ == number) self->abort();
+      });
+      error_code failed;
+      const size_t written =
+          co_await socket_.async_write_some(asio::buffer(wire), asio::redirect_error(asio::use_awaitable, failed));
+      ++write_number_;
+      write_deadline_.cancel();
+      if (failed) co_return false;
+      wire.remove_prefix(written);
+    }
+    co_return true;
+  }
+
+  /// Closes at once; what the system still holds for the client is dropped.
+  void abort() {
+    error_code ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    socket_.close(ignored);
+    resume_.cancel();
+    event_.cancel();
+  }
+
+  void log_access(const HttpRequest& request, int status, size_t bytes, bool complete) const {
+    if (!options_.access_log) return;
+    const double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - start_).count();
+    log_info("{} {} {} {}{} {} bytes {:.1f} ms {}", request.peer, for_log(request.method, 16),
+             for_log(request.path, 100), status, complete ? "" : " (client gone)", bytes, milliseconds, request.id);
+  }
+
+  const std::shared_ptr<ConnectionHost> host_;
+  const HttpServerOptions& options_;
+  tcp::socket socket_;
+  asio::steady_timer event_;
+  asio::steady_timer resume_;
+  asio::steady_timer write_deadline_;
+  const std::string peer_;
+  std::string input_;
+  int64_t arrivals_ = 0;
+  int64_t write_number_ = 0;
+  bool gone_ = false;  ///< nothing more will be read
+  bool ending_ = false;
+  bool discard_ = false;
+  bool answer_changed_ = false;
+  std::shared_ptr<ConnectionExchange> exchange_;  ///< of the request that is being answered
+  Clock::time_point start_;
+};
+
+}  // namespace
+
+void serve_connection(asio::io_context& context, int native_socket, bool is_v6, std::string peer,
+                      const std::shared_ptr<ConnectionHost>& host) {
+  std::make_shared<Connection>(context, native_socket, is_v6, std::move(peer), host)->start();
+}
+
+}  // namespace reprise::server

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace reprise::server {
+
+/// Objects keep the order of their keys: templates print tools as they came.
+using Json = nlohmann::ordered_json;
+
+/// Parses a body. Throws RequestError (400), never quoting the body, for text that is not JSON or not UTF-8 (a byte
+/// order mark and lone surrogates included), more than kMaxJsonDepth levels, a key that occurs twice, a number that no
+/// double holds, and anything behind the value.
+Json parse_json_body(std::string_view text);
+inline constexpr int kMaxJsonDepth = 128;
+
+/// One line of valid UTF-8, whatever the strings hold.
+std::string to_text(const Json& value);
+
+/// Appends a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+void append_json_string(std::string& out, std::string_view text);
+
+/// At most about 80 bytes of a text, quoted, without control characters: for messages.
+std::string quote_text(std::string_view text);
+
+/// Appends a number as JSON: what is not finite becomes null... see docs/serving.md on log probabilities.
+void append_json_number(std::string& out, double value);
+
+}  // namespace reprise::server
