@@ -11,6 +11,12 @@
 namespace reprise::engine {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
 int32_t require_positive(const char* field, int32_t value) {
   if (value < 1) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be at least 1", field, value);
   return value;
@@ -126,6 +132,8 @@ struct Engine::Parts {
   ExpertBalancer balancer;
   StepLoop loop;
   Statistics prompt_statistics = {};  // of prompt_logits(), whose steps are not the loop's
+  StepLog step_log = {};
+  std::optional<Clock::time_point> last_step_end = {};  // absent: there was nothing to do since
 
   Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
         std::optional<text::Tokenizer> tokenizer, EngineOptions completed)
@@ -145,7 +153,31 @@ struct Engine::Parts {
 
   replay::LogitsView run(const replay::StepBatch& batch) {
     balancer.before_step();
-    return runner.run(batch);
+    const auto begin = Clock::now();
+    const double captured = runner.capture_report().milliseconds;
+    const replay::LogitsView logits = runner.run(batch);
+    const auto end = Clock::now();
+    StepRecord record = describe(batch);
+    record.milliseconds =
+        static_cast<float>(milliseconds_between(begin, end) - (runner.capture_report().milliseconds - captured));
+    if (last_step_end) record.gap_milliseconds = static_cast<float>(milliseconds_between(*last_step_end, begin));
+    step_log.add(record);
+    last_step_end = end;
+    return logits;
+  }
+
+  StepRecord describe(const replay::StepBatch& batch) const {
+    StepRecord record;
+    record.index = step_log.last_index() + 1;
+    record.kind = batch.is_decode() ? replay::StepKind::kDecode : replay::StepKind::kPrefill;
+    record.reason = runner.last_reason();
+    record.replayed = record.reason == replay::StepReason::kReplayed;
+    record.sequences = batch.sequences();
+    record.tokens = batch.tokens();
+    if (record.replayed) {
+      record.bucket = batch.is_decode() ? replay::bucket_for(runner.buckets(), batch.sequences()) : batch.tokens();
+    }
+    return record;
   }
 
   StepFunction step_function() {
@@ -176,12 +208,28 @@ void Engine::capture(int32_t batch) {
 }
 
 RequestId Engine::submit(Request request) { return parts_->loop.submit(std::move(request)); }
+void Engine::check(const Request& request) const { parts_->loop.check(request); }
+RequestId Engine::new_request_id() const { return parts_->loop.new_request_id(); }
+void Engine::submit(RequestId id, Request request) { parts_->loop.submit(id, std::move(request)); }
 bool Engine::cancel(RequestId id) { return parts_->loop.cancel(id); }
-bool Engine::step() { return parts_->loop.step(); }
-void Engine::run_until_done() { parts_->loop.run_until_done(); }
+void Engine::cancel_all() { parts_->loop.cancel_all(); }
+void Engine::fail_all(const Error& error) { parts_->loop.fail_all(error); }
+
+bool Engine::step() {
+  const bool worked = parts_->loop.step();
+  if (!worked) parts_->last_step_end.reset();
+  return worked;
+}
+
+void Engine::run_until_done() {
+  while (step()) {
+  }
+}
+
 replay::LogitsView Engine::run(const replay::StepBatch& batch) { return parts_->run(batch); }
 int32_t Engine::running() const { return parts_->loop.running(); }
 int32_t Engine::waiting() const { return parts_->loop.waiting(); }
+int32_t Engine::open_requests() const { return parts_->loop.open_requests(); }
 
 std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options) {
   PromptLogitsOptions filled = options;
@@ -195,10 +243,10 @@ std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const Pro
                 parts_->options.max_context);
   }
   const double captured = parts_->runner.capture_report().milliseconds / 1e3;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::vector<float> logits =
       engine::prompt_logits(parts_->pool, parts_->step_function(), parts_->vocabulary, ids, filled);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count() -
                          (parts_->runner.capture_report().milliseconds / 1e3 - captured);
   const auto tokens = static_cast<int64_t>(ids.size());
   Statistics& counted = parts_->prompt_statistics;
@@ -228,6 +276,8 @@ Statistics Engine::statistics() const {
 
 const EngineOptions& Engine::options() const { return parts_->options; }
 const model::Model& Engine::model() const { return *parts_->model; }
+const text::Tokenizer* Engine::tokenizer() const { return parts_->loop.tokenizer(); }
+const StepLog& Engine::step_log() const { return parts_->step_log; }
 KvPool& Engine::kv_pool() { return parts_->pool; }
 replay::GraphRunner& Engine::runner() { return parts_->runner; }
 const ExpertBalancer& Engine::expert_balancer() const { return parts_->balancer; }

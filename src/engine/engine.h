@@ -15,6 +15,7 @@
 #include "engine/prompt_logits.h"
 #include "engine/request.h"
 #include "engine/statistics.h"
+#include "engine/step_log.h"
 #include "model/model.h"
 #include "ops/registry.h"
 #include "replay/graph_runner.h"
@@ -71,11 +72,21 @@ class Engine {
   /// What is not captured here is captured when it is first needed.
   void capture(int32_t batch = 0);
 
-  /// Queues a request. kInvalidArgument for parameters or a prompt out of range, kResourceExhausted for one that can
-  /// never fit into the KV cache.
+  /// kInvalidArgument for parameters or a prompt out of range, kResourceExhausted for a request that can never fit into
+  /// the KV cache. May be called from any thread.
+  void check(const Request& request) const;
+  /// Checks a request and queues it.
   RequestId submit(Request request);
+  /// An id for a request that is submitted later. May be called from any thread.
+  RequestId new_request_id() const;
+  /// Queues a request that was checked, under an id of its own.
+  void submit(RequestId id, Request request);
   /// Ends a request: at once if it waits, else with the current or next step(). False when there is none of that id.
   bool cancel(RequestId id);
+  void cancel_all();
+  /// After an exception of step(): ends every request with an event that carries the error. The engine is good for
+  /// nothing more.
+  void fail_all(const Error& error);
   /// One turn: a decode step of all requests that produce, and at most one step that reads prompts. False when there
   /// was nothing to do. Failures of a step end its requests, with an event; only errors of Reprise itself are thrown.
   bool step();
@@ -84,6 +95,7 @@ class Engine {
   replay::LogitsView run(const replay::StepBatch& batch);
   int32_t running() const;
   int32_t waiting() const;
+  int32_t open_requests() const;  ///< whose last event is still to come
 
   /// Float32 logits [T, vocabulary] of every position of `ids`, read in chunks or token by token. Needs free pages.
   std::vector<float> prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options = {});
@@ -91,9 +103,13 @@ class Engine {
   Statistics statistics() const;
   const EngineOptions& options() const;  ///< with what was filled in
   const model::Model& model() const;
+  /// Null when there is none.
+  const text::Tokenizer* tokenizer() const;
   KvPool& kv_pool();
   /// For counters, capture_report(), decode_graph() ...
   replay::GraphRunner& runner();
+  /// The last steps, those of run() and prompt_logits() as well.
+  const StepLog& step_log() const;
   /// What was moved among the model's experts.
   const ExpertBalancer& expert_balancer() const;
 

@@ -13,8 +13,13 @@ struct Statistics {
   int64_t decode_tokens = 0;  ///< tokens produced by decode steps; the first of each request comes from prefill
   int64_t decode_steps = 0;
   double decode_seconds = 0;
-  int64_t finished_requests = 0;
-  double capture_seconds = 0;  ///< of captures, ahead and on the way
+  int64_t generated_tokens = 0;  ///< by steps of both kinds
+  int64_t cached_tokens = 0;     ///< of prompts, found in the prefix cache and not read again
+  int64_t preemptions = 0;
+  int64_t finished_requests = 0;   ///< that ended, in whatever way
+  int64_t cancelled_requests = 0;  ///< of them
+  int64_t failed_requests = 0;     ///< of them
+  double capture_seconds = 0;      ///< of captures, ahead and on the way
 
   double prefill_tokens_per_second() const {
     return prefill_seconds > 0 ? static_cast<double>(prefill_tokens) / prefill_seconds : 0;

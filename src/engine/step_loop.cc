@@ -68,7 +68,12 @@ void StepLoop::check(const Request& request) const {
 
 RequestId StepLoop::submit(Request request) {
   check(request);
-  const RequestId id = next_id_++;
+  const RequestId id = new_request_id();
+  submit(id, std::move(request));
+  return id;
+}
+
+void StepLoop::submit(RequestId id, Request request) {
   const uint64_t seed = request.sampling.seed.value_or(random_bits(options_.seed, static_cast<uint64_t>(id)));
   auto sequence = std::make_unique<Sequence>(id, std::move(request), seed, options_.vocabulary, tokenizer_);
   if (sequence->sampling().max_new_tokens == 0) {
@@ -78,7 +83,6 @@ RequestId StepLoop::submit(Request request) {
     scheduler_.add(*sequence);
   }
   sequences_.emplace(id, std::move(sequence));
-  return id;
 }
 
 bool StepLoop::cancel(RequestId id) {
@@ -92,6 +96,19 @@ bool StepLoop::cancel(RequestId id) {
   scheduler_.remove(*found->second);
   ended_.push_back(id);
   return true;
+}
+
+void StepLoop::cancel_all() {
+  for (const auto& entry : sequences_) cancel(entry.first);
+}
+
+void StepLoop::fail_all(const Error& error) {
+  delivering_ = 0;
+  for (const auto& [id, sequence] : sequences_) {
+    sequence->fail(error);
+    ended_.push_back(id);
+  }
+  deliver_ended();
 }
 
 bool StepLoop::step() {
@@ -169,6 +186,7 @@ void StepLoop::sample_rows(const replay::LogitsView& logits, std::span<const int
     try {
       sample_row(*rows[row], logits.row(static_cast<int32_t>(row)));
       ++tokens;
+      ++statistics_.generated_tokens;
     } catch (const Error& error) {  // the logits of one row say nothing about the others
       log_error("request {} failed: {}", rows[row]->id(), error.what());
       rows[row]->fail(error);
@@ -220,6 +238,8 @@ void StepLoop::deliver(Sequence& sequence) {
   if (!sequence.finished()) return;
   scheduler_.remove(sequence);
   ++statistics_.finished_requests;
+  if (sequence.output().finish == FinishReason::kCancelled) ++statistics_.cancelled_requests;
+  if (sequence.output().finish == FinishReason::kError) ++statistics_.failed_requests;
   sequences_.erase(sequence.id());
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,16 +38,23 @@ class StepLoop {
   /// `pool` must outlive the loop.
   StepLoop(KvPool& pool, StepFunction step_function, std::optional<text::Tokenizer> tokenizer, StepLoopOptions options);
 
+  /// See Engine::check().
+  void check(const Request& request) const;
+  RequestId new_request_id() { return next_id_++; }
   RequestId submit(Request request);
+  void submit(RequestId id, Request request);
   bool cancel(RequestId id);
+  void cancel_all();
+  void fail_all(const Error& error);
   bool step();
   void run_until_done();
   int32_t running() const { return scheduler_.running(); }
   int32_t waiting() const { return scheduler_.waiting(); }
+  int32_t open_requests() const { return static_cast<int32_t>(sequences_.size()); }
+  const text::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
   const Statistics& statistics() const { return statistics_; }
 
  private:
-  void check(const Request& request) const;
   bool run_decode();
   bool run_prefill();
   void run_step(const replay::StepBatch& batch, int64_t& tokens);
@@ -66,7 +74,7 @@ class StepLoop {
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::vector<RequestId> ended_;        // outside of a step, so that their last event is still to come
   std::vector<Sequence*> step_events_;  // rows of the last step
-  RequestId next_id_ = 1;
+  std::atomic<RequestId> next_id_ = 1;
   bool in_step_ = false;
   RequestId delivering_ = 0;  // whose callback runs; 0: none
   bool cancel_delivering_ = false;

@@ -8,11 +8,8 @@
 #include <memory>
 
 #include "base/error.h"
-#include "device/cpu/cpu_device.h"
 #include "engine/allocation_counter.h"
-#include "kernels/cpu/register_cpu_kernels.h"
-#include "model/factory.h"
-#include "text/tokenizer.h"
+#include "engine/mini_engine.h"
 
 namespace reprise::engine {
 namespace {
@@ -21,30 +18,6 @@ using replay::Mode;
 using replay::StepKind;
 using replay::StepReason;
 using testing::HasSubstr;
-
-// The bundled model on the CPU, loaded once for each number of threads.
-struct Machine {
-  explicit Machine(int threads) : registry(ops::make_catalogue()) {
-    kernels::cpu::register_cpu_kernels(registry);
-    device = device::cpu::create_cpu_device({.threads = threads});
-    model = model::load_model(REPRISE_SOURCE_DIR "/models/mini", registry, *device);
-  }
-  ops::Registry registry;
-  std::unique_ptr<device::Device> device;
-  std::shared_ptr<const model::Model> model;
-};
-
-Machine& machine(int threads = 1) {
-  static std::map<int, std::unique_ptr<Machine>> machines;
-  std::unique_ptr<Machine>& found = machines[threads];
-  if (found == nullptr) found = std::make_unique<Machine>(threads);
-  return *found;
-}
-
-const text::Tokenizer& tokenizer() {
-  static const text::Tokenizer loaded = text::load_tokenizer(REPRISE_SOURCE_DIR "/models/mini");
-  return loaded;
-}
 
 EngineOptions small_options(Mode mode) {
   EngineOptions options;
@@ -57,13 +30,9 @@ EngineOptions small_options(Mode mode) {
   return options;
 }
 
-std::unique_ptr<Engine> make_engine(const EngineOptions& options, int threads = 1) {
-  Machine& used = machine(threads);
-  return Engine::create(*used.device, used.registry, used.model, tokenizer(), options);
-}
-
 std::vector<int32_t> prompt_of(int32_t index) {
-  return tokenizer().encode(std::string(static_cast<size_t>(1 + index), '#') + " Tom has 4 apples and buys 3 more.");
+  return mini_tokenizer().encode(std::string(static_cast<size_t>(1 + index), '#') +
+                                 " Tom has 4 apples and buys 3 more.");
 }
 
 // Requests of different lengths, every second one sampled.
@@ -107,11 +76,11 @@ Trace trace(Engine& engine, int32_t batch) {
 TEST(Engine, TokensAndPagesAreTheSameInEveryMode) {
   for (const int threads : {1, 2, 5}) {
     for (int32_t batch = 1; batch <= 9; ++batch) {
-      const Trace expected = trace(*make_engine(small_options(Mode::kEager)), batch);
+      const Trace expected = trace(*make_mini_engine(small_options(Mode::kEager)), batch);
       for (const auto& tokens : expected.tokens) ASSERT_EQ(tokens.size(), 8u);
       for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
         if (threads != 1 && mode != Mode::kFull) continue;
-        const std::unique_ptr<Engine> engine = make_engine(small_options(mode), threads);
+        const std::unique_ptr<Engine> engine = make_mini_engine(small_options(mode), threads);
         EXPECT_EQ(trace(*engine, batch), expected) << replay::name_of(mode) << ", batch " << batch;
         if (mode == Mode::kFull) {
           const StepReason reason = batch == 9 ? StepReason::kAboveLargestBucket : StepReason::kReplayed;
@@ -140,9 +109,9 @@ TEST(Engine, B64ARequestAloneAndAmongOthersGivesTheSame) {
   options.max_prefill_tokens = 7;
   options.shuffle_pages = 3;
   options.page_size = 5;
-  const std::unique_ptr<Engine> crowd = make_engine(options, 2);
+  const std::unique_ptr<Engine> crowd = make_mini_engine(options, 2);
   const auto together = outputs_of(*crowd, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
-  const std::unique_ptr<Engine> lone = make_engine(small_options(Mode::kFull));
+  const std::unique_ptr<Engine> lone = make_mini_engine(small_options(Mode::kFull));
   for (int32_t index = 0; index <= 10; ++index) {
     const auto alone = outputs_of(*lone, {index});
     EXPECT_EQ(alone.at(index).token_ids, together.at(index).token_ids) << index;
@@ -152,11 +121,11 @@ TEST(Engine, B64ARequestAloneAndAmongOthersGivesTheSame) {
 
 TEST(Engine, ReplayedPromptStepsGiveTheSameTokens) {
   const std::vector<int32_t> indices = {0, 20, 40, 60, 3};
-  const auto expected = outputs_of(*make_engine(small_options(Mode::kEager)), indices);
+  const auto expected = outputs_of(*make_mini_engine(small_options(Mode::kEager)), indices);
   for (const Mode mode : {Mode::kFull, Mode::kPiecewise}) {
     EngineOptions options = small_options(mode);
     options.prefill_graph_tokens = {32, 8, 200};
-    const std::unique_ptr<Engine> engine = make_engine(options, 2);
+    const std::unique_ptr<Engine> engine = make_mini_engine(options, 2);
     EXPECT_EQ(engine->options().prefill_graph_tokens, (std::vector<int32_t>{8, 32})) << "no prompt has 200 tokens";
     const auto outputs = outputs_of(*engine, indices);
     for (const int32_t index : indices) EXPECT_EQ(outputs.at(index).token_ids, expected.at(index).token_ids) << index;
@@ -168,7 +137,7 @@ TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
   EngineOptions options = small_options(Mode::kFull);
   options.max_running = 8;
   options.kv_tokens = 3 * 64;
-  const std::unique_ptr<Engine> engine = make_engine(options);
+  const std::unique_ptr<Engine> engine = make_mini_engine(options);
   for (int32_t i = 0; i < 3; ++i) {
     Request request = request_of(i, 0);
     request.sampling.max_new_tokens = 65 - static_cast<int32_t>(request.prompt.size());
@@ -184,10 +153,10 @@ TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
 
 TEST(Engine, PromptLogitsAreBitwiseTheSameHoweverTheyAreComputed) {
   const std::vector<int32_t> ids = prompt_of(20);
-  const std::unique_ptr<Engine> eager = make_engine(small_options(Mode::kEager));
+  const std::unique_ptr<Engine> eager = make_mini_engine(small_options(Mode::kEager));
   const std::vector<float> whole = eager->prompt_logits(ids);
   ASSERT_EQ(whole.size(), ids.size() * static_cast<size_t>(eager->model().info().vocabulary));
-  const std::unique_ptr<Engine> full = make_engine(small_options(Mode::kFull), 2);
+  const std::unique_ptr<Engine> full = make_mini_engine(small_options(Mode::kFull), 2);
   for (const int32_t chunk : {1, 5, 16}) {
     EXPECT_EQ(full->prompt_logits(ids, {.chunk = chunk}), whole) << chunk;
   }
@@ -201,7 +170,7 @@ TEST(Engine, SteadyReplayedStepsAllocateNothingAndCallNoModelCode) {
   options.poison = false;
   options.max_context = 512;
   options.kv_tokens = 4 * 512;
-  Machine& used = machine();
+  MiniMachine& used = mini_machine();
   const std::unique_ptr<Engine> engine = Engine::create(*used.device, used.registry, used.model, std::nullopt, options);
   for (int32_t i = 0; i < 3; ++i) engine->submit(request_of(i, 400));
   for (int i = 0; i < 20; ++i) engine->step();
@@ -217,7 +186,7 @@ TEST(Engine, SteadyReplayedStepsAllocateNothingAndCallNoModelCode) {
 }
 
 TEST(Engine, CapturesAheadWhatABatchNeeds) {
-  const std::unique_ptr<Engine> engine = make_engine(small_options(Mode::kFull));
+  const std::unique_ptr<Engine> engine = make_mini_engine(small_options(Mode::kFull));
   engine->capture(3);
   std::vector<int32_t> captured;
   for (const auto& bucket : engine->runner().capture_report().buckets) captured.push_back(bucket.size);
@@ -226,7 +195,7 @@ TEST(Engine, CapturesAheadWhatABatchNeeds) {
 }
 
 TEST(Engine, StatisticsLeaveCapturesOnTheWayOut) {
-  const std::unique_ptr<Engine> engine = make_engine(small_options(Mode::kFull));
+  const std::unique_ptr<Engine> engine = make_mini_engine(small_options(Mode::kFull));
   outputs_of(*engine, {1, 2, 3});
   const Statistics statistics = engine->statistics();
   EXPECT_EQ(statistics.finished_requests, 3);
@@ -239,12 +208,12 @@ TEST(Engine, StatisticsLeaveCapturesOnTheWayOut) {
 }
 
 TEST(Engine, B50RebuildingTheEngineLeavesNoMemoryBehind) {
-  device::Device& device = *machine().device;
+  device::Device& device = *mini_machine().device;
   {
-    outputs_of(*make_engine(small_options(Mode::kFull)), {1});
+    outputs_of(*make_mini_engine(small_options(Mode::kFull)), {1});
   }
   const size_t before = device.memory_info().allocated_bytes;
-  for (int i = 0; i < 10; ++i) outputs_of(*make_engine(small_options(Mode::kFull)), {1, 2});
+  for (int i = 0; i < 10; ++i) outputs_of(*make_mini_engine(small_options(Mode::kFull)), {1, 2});
   EXPECT_EQ(device.memory_info().allocated_bytes, before);
 }
 
@@ -253,7 +222,7 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
     EngineOptions options = small_options(Mode::kEager);
     change(options);
     try {
-      make_engine(options);
+      make_mini_engine(options);
       ADD_FAILURE() << field;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
@@ -273,17 +242,17 @@ TEST(Engine, OptionsOutOfRangeAreNamed) {
 
 TEST(Engine, AnUnlimitedChunkCostsNoMemory) {
   EngineOptions options = small_options(Mode::kEager);
-  const size_t before = machine().device->memory_info().allocated_bytes;
-  const auto limited = make_engine(options);
-  const size_t needed = machine().device->memory_info().allocated_bytes - before;
+  const size_t before = mini_machine().device->memory_info().allocated_bytes;
+  const auto limited = make_mini_engine(options);
+  const size_t needed = mini_machine().device->memory_info().allocated_bytes - before;
   options.max_prefill_tokens = std::numeric_limits<int32_t>::max();
-  const auto unlimited = make_engine(options);
-  EXPECT_LT(machine().device->memory_info().allocated_bytes - before - needed, 2 * needed);
+  const auto unlimited = make_mini_engine(options);
+  EXPECT_LT(mini_machine().device->memory_info().allocated_bytes - before - needed, 2 * needed);
   EXPECT_EQ(unlimited->prompt_logits(prompt_of(0)), limited->prompt_logits(prompt_of(0)));
 }
 
 TEST(Engine, CountsTheTokensOfPromptLogits) {
-  const auto engine = make_engine(small_options(Mode::kFull));
+  const auto engine = make_mini_engine(small_options(Mode::kFull));
   const std::vector<int32_t> ids = prompt_of(5);
   engine->prompt_logits(ids, {.chunk = 4});
   EXPECT_EQ(engine->statistics().prefill_tokens, static_cast<int64_t>(ids.size()));
@@ -298,7 +267,7 @@ TEST(Engine, CountsTheTokensOfPromptLogits) {
 TEST(Engine, DerivesTheCapacityOfTheCacheFromRequestsWhenNoneIsGiven) {
   EngineOptions options = small_options(Mode::kEager);
   options.kv_tokens = 0;
-  EXPECT_EQ(make_engine(options)->options().kv_tokens, 9 * 128);
+  EXPECT_EQ(make_mini_engine(options)->options().kv_tokens, 9 * 128);
 }
 
 }  // namespace
