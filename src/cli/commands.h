@@ -6,6 +6,8 @@ namespace reprise::cli {
 
 /// Each adds one command of the program; its file holds the rest.
 void add_generate(CommandLine& program);
+void add_chat(CommandLine& program);
+void add_render(CommandLine& program);
 void add_logits(CommandLine& program);
 void add_tokenize(CommandLine& program);
 void add_synth(CommandLine& program);

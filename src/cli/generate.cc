@@ -15,6 +15,7 @@
 #include "cli/output_file.h"
 #include "cli/prompts.h"
 #include "cli/recipe_options.h"
+#include "cli/sampling_options.h"
 #include "cli/session.h"
 #include "cli/statement.h"
 #include "text/tokenizer.h"
@@ -28,9 +29,7 @@ struct GenerateOptions {
   SessionOptions session;
   std::optional<std::string> prompt;
   std::optional<std::string> prompts_file;
-  engine::SamplingParameters sampling;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<int32_t> top_k, max_new_tokens;
+  SamplingOptions sampling;
   int32_t max_running = 32;
   bool json = false;
   bool quiet = false;
@@ -40,29 +39,6 @@ struct GenerateOptions {
   std::string dataset_path;         ///< of the recipe: prompts, if the command line gives none
   int32_t input_truncated_len = 0;  ///< most tokens of a prompt that are read; 0: all
 };
-
-/// What the user did not give comes from generation_config.json, as in Hugging Face's generate(): the most likely token
-/// unless the file says do_sample, or the user asks for a filter that only sampling has.
-void apply_defaults(GenerateOptions& options, const load::GenerationConfig& config) {
-  engine::SamplingParameters& sampling = options.sampling;
-  const bool filtered = options.top_k || options.top_p || options.min_p;
-  const bool greedy = !config.do_sample.value_or(filtered);
-  sampling.temperature = options.temperature.value_or(greedy ? 0.0 : config.temperature.value_or(1.0));
-  const int64_t new_tokens = std::min<int64_t>(config.max_new_tokens.value_or(sampling.max_new_tokens), INT32_MAX);
-  sampling.max_new_tokens = options.max_new_tokens.value_or(static_cast<int32_t>(new_tokens));
-  sampling.top_k = options.top_k.value_or(static_cast<int32_t>(config.top_k.value_or(0)));
-  sampling.top_p = options.top_p.value_or(config.top_p.value_or(1.0));
-  sampling.min_p = options.min_p.value_or(config.min_p.value_or(0.0));
-  sampling.repetition_penalty = options.repetition_penalty.value_or(config.repetition_penalty.value_or(1.0));
-  if (sampling.temperature > 0) return;
-  std::string unused;
-  for (const auto& [given, name] : {std::pair(options.top_k.value_or(0) != 0, "--top-k"),
-                                    {options.top_p.value_or(1) != 1, "--top-p"},
-                                    {options.min_p.value_or(0) != 0, "--min-p"}}) {
-    if (given) unused += (unused.empty() ? "" : ", ") + std::string(name);
-  }
-  if (!unused.empty()) log_warning("without effect at temperature 0: {}; give a --temperature to sample", unused);
-}
 
 std::vector<std::string> collect_prompts(const GenerateOptions& options) {
   if (options.prompts_file) {
@@ -191,7 +167,8 @@ class Generation {
     for (const auto& prompt : ids) {
       const int64_t prompt_tokens = static_cast<int64_t>(prompt.size());
       const int64_t most_new = std::max<int64_t>(0, maximum - prompt_tokens);
-      const auto new_tokens = static_cast<int32_t>(std::min<int64_t>(options_.sampling.max_new_tokens, most_new));
+      const auto new_tokens =
+          static_cast<int32_t>(std::min<int64_t>(options_.sampling.parameters.max_new_tokens, most_new));
       sizes.push_back({static_cast<int32_t>(prompt_tokens), new_tokens});
       longest = std::max(longest, prompt_tokens + new_tokens);
     }
@@ -203,10 +180,11 @@ class Generation {
   void submit(size_t index, std::vector<int32_t> prompt) {
     engine::Request request;
     request.prompt = std::move(prompt);
-    request.sampling = options_.sampling;
+    request.sampling = options_.sampling.parameters;
     const int64_t room = engine_->options().max_context - static_cast<int64_t>(request.prompt.size());
     if (room > 0)
-      request.sampling.max_new_tokens = static_cast<int32_t>(std::min<int64_t>(room, options_.sampling.max_new_tokens));
+      request.sampling.max_new_tokens =
+          static_cast<int32_t>(std::min<int64_t>(room, options_.sampling.parameters.max_new_tokens));
     request.skip_special_tokens = !options_.show_special;
     const bool stream = prompts_.size() == 1 && !options_.json;
     request.on_token = [this, index, stream](const engine::TokenEvent& event) {
@@ -215,9 +193,10 @@ class Generation {
       outputs_[index] = *event.output;
       open_.erase(event.request);
       if (!options_.json && output_ == nullptr) return;
-      const std::string line = output_json(index, *event.output, tokenizer_, options_.sampling.logprobs.has_value())
-                                   .dump(-1, ' ', false, Json::error_handler_t::replace) +
-                               "\n";
+      const std::string line =
+          output_json(index, *event.output, tokenizer_, options_.sampling.parameters.logprobs.has_value())
+              .dump(-1, ' ', false, Json::error_handler_t::replace) +
+          "\n";
       if (options_.json) write_output(line);
       if (output_ != nullptr) output_->write(line);
     };
@@ -245,7 +224,7 @@ class Generation {
       }
       if (!several) write_output("\n");
       for (const engine::RequestOutput& output : outputs_) {
-        if (options_.sampling.logprobs) write_output(logprobs_text(output, tokenizer_));
+        if (options_.sampling.parameters.logprobs) write_output(logprobs_text(output, tokenizer_));
       }
     }
     if (!options_.quiet) {
@@ -283,12 +262,13 @@ void apply_recipe(GenerateOptions& options) {
   if (!file) return;
   options.dataset_path = file->dataset_path;
   options.input_truncated_len = file->input_truncated_len;
-  recipe.set("--temperature", options.temperature, file->temperature);
+  SamplingOptions& sampling = options.sampling;
+  recipe.set("--temperature", sampling.temperature, file->temperature);
   // The recipes allow 0: the most likely token, as with the smallest probability that is allowed here.
-  recipe.set("--top-p", options.top_p, std::max(file->top_p, std::numeric_limits<double>::min()));
-  recipe.set("--top-k", options.top_k, file->top_k);
-  if (file->seed) recipe.set("--seed", options.sampling.seed, *file->seed);
-  recipe.set("--max-new-tokens", options.max_new_tokens, file->max_new_tokens);
+  recipe.set("--top-p", sampling.top_p, std::max(file->top_p, std::numeric_limits<double>::min()));
+  recipe.set("--top-k", sampling.top_k, file->top_k);
+  if (file->seed) recipe.set("--seed", sampling.parameters.seed, *file->seed);
+  recipe.set("--max-new-tokens", sampling.max_new_tokens, file->max_new_tokens);
   recipe.set("--max-running", options.max_running, file->batch_size);
   if (!file->output_path.empty()) {
     recipe.set("--out", options.output_file, RecipeOption::output_file(*file, "generate.jsonl"));
@@ -304,11 +284,9 @@ int run_generate(GenerateOptions& options) {
   std::vector<std::string> prompts = collect_prompts(options);
   std::optional<OutputFile> output;
   if (!options.output_file.empty()) output.emplace(options.output_file);
-  options.sampling.temperature = options.temperature.value_or(0.0);
-  options.sampling.max_new_tokens = options.max_new_tokens.value_or(options.sampling.max_new_tokens);
-  options.sampling.validate(INT32_MAX);
+  options.sampling.check();
   Session session(options.session);
-  apply_defaults(options, session.generation_config());
+  options.sampling.apply(session.generation_config());
   return Generation(options, session, text::load_tokenizer(session.directory()), std::move(prompts),
                     output ? &*output : nullptr)
       .run();
@@ -319,26 +297,13 @@ int run_generate(GenerateOptions& options) {
 void add_generate(CommandLine& program) {
   CommandLine& command = program.command("generate", "Continue a prompt, or a batch of prompts, with a model");
   const auto options = std::make_shared<GenerateOptions>();
-  engine::SamplingParameters& sampling = options->sampling;
   options->session.add_model(command, false);
   options->recipe.add(command);
   command.option("-p,--prompt", options->prompt, "text to continue; without it and --prompts: standard input");
   command.option("--prompts", options->prompts_file, "file with one JSON object {\"prompt\": \"...\"} a line: a batch");
-  command.option("-n,--max-new-tokens", options->max_new_tokens,
-                 "most tokens to produce for each prompt; default: the model's, else 128");
-  command.option("--temperature", options->temperature, "0: always the most likely token; default: the model's");
-  command.option("--top-k", options->top_k, "sample from the k most likely tokens; 0: all; default: the model's");
-  command.option("--top-p", options->top_p,
-                 "fewest most likely tokens that reach this probability; default: the model's");
-  command.option("--min-p", options->min_p, "tokens at least so likely, as a share of the most likely one");
-  command.option("--repetition-penalty", options->repetition_penalty,
-                 "> 1 makes tokens of prompt and output unlikelier");
-  command.option("--presence-penalty", sampling.presence_penalty, "[-2, 2], on tokens of the output");
-  command.option("--frequency-penalty", sampling.frequency_penalty, "[-2, 2], on tokens of the output, each time");
-  command.option("--seed", sampling.seed, "of the random choices; default: a fixed one");
-  command.option("--stop", sampling.stop, "text that ends the output; may be given several times");
-  command.flag("--ignore-eos", sampling.ignore_eos, "go on past the model's end tokens");
-  command.option("--logprobs", sampling.logprobs, "print log probabilities with so many alternatives (0 to 20)");
+  options->sampling.add(command, "most tokens to produce for each prompt; default: the model's, else 128");
+  command.option("--logprobs", options->sampling.parameters.logprobs,
+                 "print log probabilities with so many alternatives (0 to 20)");
   command.option("--max-running", options->max_running, "most prompts of a batch that run at a time");
   command.option("--out", options->output_file, "write the outputs as well: one JSON object a line");
   command.flag("--json", options->json, "print one JSON object a line: the outputs, then the statement");

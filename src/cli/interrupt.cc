@@ -1,6 +1,14 @@
 #include "cli/interrupt.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <cstring>
+
+#include "base/error.h"
 
 namespace reprise::cli {
 namespace {
@@ -12,6 +20,15 @@ void on_signal(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+/// A flag alone would come too late for a wait that is about to begin.
+int interrupt_pipe[2] = {-1, -1};
+
+void on_interrupt(int /*signal*/) {
+  const int error = errno;
+  [[maybe_unused]] const ssize_t ignored = ::write(interrupt_pipe[1], "", 1);  // a full pipe tells as much
+  errno = error;
+}
+
 }  // namespace
 
 void watch_interrupts() {
@@ -20,5 +37,24 @@ void watch_interrupts() {
 }
 
 bool interrupted() { return received != 0; }
+
+void collect_interrupts() {
+  if (interrupt_pipe[0] < 0 && ::pipe2(interrupt_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {
+    throw Error(ErrorCode::kIo, "cannot make a pipe: {}", std::strerror(errno));
+  }
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+}
+
+bool take_interrupt() {
+  char bytes[64];
+  bool came = false;
+  while (::read(interrupt_pipe[0], bytes, sizeof(bytes)) > 0) came = true;
+  return came;
+}
+
+int interrupt_descriptor() { return interrupt_pipe[0]; }
 
 }  // namespace reprise::cli

@@ -7,4 +7,11 @@ namespace reprise::cli {
 void watch_interrupts();
 bool interrupted();
 
+/// From here on every Ctrl-C is only noted: for commands that go on afterwards.
+void collect_interrupts();
+/// Whether a Ctrl-C came since the last call.
+bool take_interrupt();
+/// Can be read from, for poll(), while a Ctrl-C is there to be taken. After collect_interrupts().
+int interrupt_descriptor();
+
 }  // namespace reprise::cli

@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
   CommandLine program("reprise", "Runs large language models by replaying their captured decode step.");
   program.version("reprise " REPRISE_VERSION);
   add_generate(program);
+  add_chat(program);
+  add_render(program);
   add_logits(program);
   add_tokenize(program);
   add_synth(program);

@@ -92,9 +92,10 @@ ChatRequest ChatRequest::from_json(std::string_view json_text) {
   return request;
 }
 
-std::optional<ChatTemplate> ChatTemplate::load(const std::filesystem::path& directory) {
+std::optional<ChatTemplate> ChatTemplate::load(const std::filesystem::path& directory,
+                                               const std::filesystem::path& file) {
   const std::filesystem::path config_path = directory / "tokenizer_config.json";
-  const std::filesystem::path template_path = directory / "chat_template.jinja";
+  const std::filesystem::path template_path = file.empty() ? directory / "chat_template.jinja" : file;
   ChatTemplate loaded;
   std::vector<std::pair<std::string, std::string>> templates;
   if (std::filesystem::exists(config_path)) {
@@ -102,11 +103,11 @@ std::optional<ChatTemplate> ChatTemplate::load(const std::filesystem::path& dire
     loaded.special_tokens_ = special_tokens_of(config);
     templates = templates_of(config);
   }
-  const bool in_config = !std::filesystem::exists(template_path);
+  const bool in_config = file.empty() && !std::filesystem::exists(template_path);
   if (!in_config) templates = {{std::string(kDefault), read_text_file(template_path)}};
   if (templates.empty()) return std::nullopt;
   for (const auto& [name, source] : templates) {
-    const std::string shown = !in_config         ? "chat_template.jinja"
+    const std::string shown = !in_config         ? template_path.filename().string()
                               : name == kDefault ? "chat_template"
                                                  : fmt::format("chat_template '{}'", name);
     loaded.programs_[name] = parse_jinja(source, shown);

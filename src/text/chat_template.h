@@ -35,8 +35,10 @@ class ChatTemplate {
  public:
   /// Reads `chat_template.jinja` of a model's directory, else `chat_template` of `tokenizer_config.json` (one template,
   /// or a list of named ones), and the special tokens' spellings of the latter, which templates see as `bos_token` ...
-  /// None when the model has no template. Throws kCorruptData and kUnsupported as parse_jinja does, kIo.
-  static std::optional<ChatTemplate> load(const std::filesystem::path& directory);
+  /// None when the model has no template. `file`: a template that takes the place of the model's; empty: none. Throws
+  /// kCorruptData and kUnsupported as parse_jinja does, kIo.
+  static std::optional<ChatTemplate> load(const std::filesystem::path& directory,
+                                          const std::filesystem::path& file = {});
   /// One template; `name` stands for it in messages.
   static ChatTemplate from_source(std::string_view source, std::string_view name = "chat_template");
 

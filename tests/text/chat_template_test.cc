@@ -86,6 +86,14 @@ TEST_F(ChatTemplateDirectory, AFileOfItsOwnGoesBeforeTheConfig) {
   EXPECT_EQ(render(R"({"messages":[]})"), "<s>new");
 }
 
+TEST_F(ChatTemplateDirectory, AGivenFileGoesBeforeTheModelsOwn) {
+  write("tokenizer_config.json", R"({"bos_token":"<s>","chat_template":"old"})");
+  write("chat_template.jinja", "{{ bos_token }}new\n");
+  write("given.jinja", "{{ bos_token }}given");
+  EXPECT_EQ(ChatTemplate::load(path_, path_ / "given.jinja")->render({}).bytes(), "<s>given");
+  EXPECT_THROW(ChatTemplate::load(path_, path_ / "missing.jinja"), Error);
+}
+
 TEST_F(ChatTemplateDirectory, ChoosesAmongNamedTemplates) {
   write("tokenizer_config.json", R"({"chat_template":[{"name":"default","template":"plain"},
     {"name":"tool_use","template":"with tools"},{"name":"rag","template":"rag"}]})");
