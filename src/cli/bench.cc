@@ -6,8 +6,8 @@
 
 #include "api/devices.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "cli/commands.h"
-#include "engine/random.h"
 
 namespace reprise::cli {
 
@@ -92,7 +92,7 @@ BenchSequence::BenchSequence(engine::Engine& engine, int32_t tokens, uint64_t se
   const auto vocabulary = static_cast<uint64_t>(engine.model().info().vocabulary);
   tokens_.reserve(static_cast<size_t>(tokens));
   for (int32_t i = 0; i < tokens; ++i) {
-    tokens_.push_back(static_cast<int32_t>(engine::random_bits(seed, static_cast<uint64_t>(i)) % vocabulary));
+    tokens_.push_back(static_cast<int32_t>(random_bits(seed, static_cast<uint64_t>(i)) % vocabulary));
   }
   engine::KvPool& pool = engine.kv_pool();
   if (!pool.allocate(pool.pages_for(tokens), pages_)) {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "engine/random.h"
+#include "base/random.h"
 
 namespace reprise::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <new>
 
 #include "base/log.h"
-#include "engine/random.h"
+#include "base/random.h"
 
 namespace reprise::engine {
 namespace {

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/kv_pool.h"
-#include "engine/random.h"
 #include "replay/graph_runner.h"
 #include "replay/step_batch.h"
 

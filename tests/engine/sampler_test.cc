@@ -13,7 +13,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "engine/random.h"
+#include "base/random.h"
 
 namespace reprise::engine {
 namespace {

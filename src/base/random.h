@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace reprise::engine {
+namespace reprise {
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 constexpr uint64_t mix_bits(uint64_t value) {
@@ -22,4 +22,4 @@ constexpr double random_uniform(uint64_t seed, uint64_t counter) {
   return static_cast<double>(random_bits(seed, counter) >> 11) * 0x1p-53;
 }
 
-}  // namespace reprise::engine
+}  // namespace reprise

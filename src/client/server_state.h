@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/http_loop.h"
+
+namespace reprise::client {
+
+/// One sample of a Prometheus text: name{labels} value.
+struct MetricSample {
+  std::string name;
+  std::map<std::string, std::string> labels;
+  double value = 0;
+};
+
+/// Reads the Prometheus text format. Comments are skipped, and so are lines that are none of it.
+std::vector<MetricSample> parse_metrics(std::string_view text);
+
+/// Decode steps by (mode, reason).
+using DecodeSteps = std::map<std::pair<std::string, std::string>, int64_t>;
+
+/// What a server tells of itself.
+struct ServerInfo {
+  bool incremental_text = false;          ///< /generate streams what is new only
+  std::optional<int64_t> vocabulary;      ///< ids that a prompt may hold
+  std::optional<double> last_throughput;  ///< tokens per second of its last decode interval
+  std::optional<double> accept_length;    ///< of speculative decoding
+};
+
+/// Questions to a server, one after the other.
+class ServerState {
+ public:
+  explicit ServerState(HttpLoop& loop) : loop_(loop) {}
+
+  /// The first model of /v1/models; absent where there is no such list. kIo when the server does not answer.
+  std::optional<std::string> model();
+  /// From /get_server_info; all absent where there is none.
+  ServerInfo info();
+  /// The counters reprise_decode_steps_total of /metrics; absent for a server that has none.
+  std::optional<DecodeSteps> decode_steps();
+  /// Empties the server's prefix cache. kUnsupported where there is no /flush_cache, kIo when it refused.
+  void flush_cache();
+
+ private:
+  HttpLoop& loop_;
+};
+
+/// later - earlier; steps that did not move are left out.
+DecodeSteps difference(const DecodeSteps& later, const DecodeSteps& earlier);
+/// "full: 1270 of 1280 replayed (99.2 %), 10 above_largest_bucket".
+std::string describe(const DecodeSteps& steps);
+
+}  // namespace reprise::client
