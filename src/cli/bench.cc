@@ -164,6 +164,7 @@ void add_bench(CommandLine& program) {
   add_bench_batch(bench);
   add_bench_replay(bench);
   add_bench_kernels(bench);
+  add_bench_serve(bench);
 }
 
 }  // namespace reprise::cli

@@ -11,7 +11,7 @@
 namespace reprise::client {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kInputLength = 0, kOutputLength = 1, kFirstToken = 2;  ///< what is drawn for a prompt
 constexpr size_t kFewestWords = 16;
@@ -39,7 +39,7 @@ std::vector<int32_t> word_tokens(const text::Tokenizer& tokenizer) {
   return words;
 }
 
-std::optional<std::string> text_of(const Json& json) {
+std::optional<std::string> prompt_text_of(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_object()) return std::nullopt;
   for (const char* key : {"prompt", "text"}) {
@@ -55,7 +55,7 @@ std::optional<std::string> text_of(const Json& json) {
 std::vector<std::string> texts_of_array(const Json& json, const std::string& path) {
   std::vector<std::string> texts;
   for (const Json& item : json) {
-    std::optional<std::string> text = text_of(item);
+    std::optional<std::string> text = prompt_text_of(item);
     if (!text) {
       throw Error(ErrorCode::kCorruptData, "{}: item {} is no text and no conversation", path, texts.size());
     }
@@ -73,7 +73,7 @@ std::vector<std::string> texts_of_lines(std::string_view content, const std::str
     content.remove_prefix(std::min(end + 1, content.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    std::optional<std::string> text = text_of(Json::parse(line, nullptr, false));
+    std::optional<std::string> text = prompt_text_of(Json::parse(line, nullptr, false));
     if (!text) {
       throw Error(ErrorCode::kCorruptData, "{}, line {}: expected {{\"prompt\": \"...\"}} or a JSON string", path,
                   number);

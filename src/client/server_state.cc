@@ -10,7 +10,7 @@
 namespace reprise::client {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 /// Walks over one line of a Prometheus text.
 class MetricLine {
@@ -73,7 +73,7 @@ class MetricLine {
   std::string_view rest_;
 };
 
-std::optional<double> number(const Json& object, const char* key) {
+std::optional<double> number_at(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
@@ -110,11 +110,11 @@ ServerInfo ServerState::info() {
   for (const char* key : {"stream_output", "incremental_streaming_output"}) {
     info.incremental_text = info.incremental_text || (json.contains(key) && json[key] == true);
   }
-  if (const std::optional<double> size = number(json, "vocab_size")) info.vocabulary = static_cast<int64_t>(*size);
+  if (const std::optional<double> size = number_at(json, "vocab_size")) info.vocabulary = static_cast<int64_t>(*size);
   const auto states = json.find("internal_states");
   if (states != json.end() && states->is_array() && !states->empty() && states->front().is_object()) {
-    info.last_throughput = number(states->front(), "last_gen_throughput");
-    info.accept_length = number(states->front(), "avg_spec_accept_length");
+    info.last_throughput = number_at(states->front(), "last_gen_throughput");
+    info.accept_length = number_at(states->front(), "avg_spec_accept_length");
   }
   return info;
 }
@@ -156,7 +156,7 @@ DecodeSteps difference(const DecodeSteps& later, const DecodeSteps& earlier) {
   return result;
 }
 
-std::string describe(const DecodeSteps& steps) {
+std::string steps_text(const DecodeSteps& steps) {
   std::map<std::string, int64_t> totals;
   for (const auto& [key, count] : steps) totals[key.first] += count;
   std::string text;

@@ -54,6 +54,6 @@ class ServerState {
 /// later - earlier; steps that did not move are left out.
 DecodeSteps difference(const DecodeSteps& later, const DecodeSteps& earlier);
 /// "full: 1270 of 1280 replayed (99.2 %), 10 above_largest_bucket".
-std::string describe(const DecodeSteps& steps);
+std::string steps_text(const DecodeSteps& steps);
 
 }  // namespace reprise::client
