@@ -83,7 +83,12 @@ class KvPool {
 struct RequestSize {
   int32_t prompt_tokens = 0;
   int32_t max_new_tokens = 0;
-  int64_t kv_tokens() const { return max_new_tokens == 0 ? 0 : int64_t{prompt_tokens} + max_new_tokens - 1; }
+  /// The prompt is read, for its log probabilities, though nothing may be produced.
+  bool prompt_is_read = false;
+  int64_t kv_tokens() const {
+    if (max_new_tokens == 0) return prompt_is_read ? prompt_tokens : 0;
+    return int64_t{prompt_tokens} + max_new_tokens - 1;
+  }
 };
 
 /// The capacity with which `max_running` of these requests, whichever, run at the same time.

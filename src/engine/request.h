@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,8 @@ struct TokenLogprob {
   float logprob = 0;
 };
 
-/// Log probabilities at one output position, by the model's own distribution: before penalties, temperature and
-/// filters.
+/// Log probabilities at one position, by the model's own distribution: before penalties, logit_bias, temperature and
+/// filters. They are finite.
 struct PositionLogprobs {
   TokenLogprob chosen;
   std::vector<TokenLogprob> alternatives;  ///< the most likely first, equal ones by ascending token
@@ -40,11 +41,14 @@ struct PositionLogprobs {
 /// What a request has produced.
 struct RequestOutput {
   std::vector<int32_t> token_ids;  ///< with the token that ended it
-  std::string text;                ///< without stop string, stop token and end token; empty without a tokenizer
+  std::string text;                ///< without what ended it unless keep_stop says so; empty without a tokenizer
   std::vector<PositionLogprobs> logprobs;
+  /// Of the prompt's tokens from max(prompt_logprobs_start, 1) on: nothing says how likely the first one is.
+  std::vector<PositionLogprobs> prompt_logprobs;
   FinishReason finish = FinishReason::kLength;
-  std::string stop_string;     ///< the stop string that ended it; empty when something else did
-  std::optional<Error> error;  ///< when finish is kError
+  std::string stop_string;            ///< the stop string that ended it; empty when something else did
+  std::optional<int32_t> stop_token;  ///< the end token or stop token that ended it
+  std::optional<Error> error;         ///< when finish is kError
   int32_t prompt_tokens = 0;
   uint64_t seed = 0;  ///< the one used
 };
@@ -55,7 +59,9 @@ struct TokenEvent {
   std::optional<int32_t> token;  ///< absent when the request ended without one
   std::string_view text;  ///< what became certain: whole characters, never a part of a stop string; valid in the call
   const PositionLogprobs* logprobs = nullptr;  ///< when asked for, and there is a token; valid in the call
-  const RequestOutput* output = nullptr;       ///< with the last event of a request, else null; valid in the call
+  /// With the first event, when asked for: see RequestOutput; valid in the call.
+  std::span<const PositionLogprobs> prompt_logprobs;
+  const RequestOutput* output = nullptr;  ///< with the last event of a request, else null; valid in the call
 };
 
 /// Called on the thread that calls step(). It may call submit() and cancel(). An exception of it ends its request with
@@ -67,6 +73,11 @@ struct Request {
   SamplingParameters sampling;
   bool skip_special_tokens = true;  ///< control tokens are left out of the text
   TokenCallback on_token;           ///< may be empty
+  /// Log probabilities of the prompt's own tokens and of so many alternatives, [0, 20]; absent: none. With
+  /// max_new_tokens 0 the prompt is read for them alone.
+  std::optional<int32_t> prompt_logprobs = {};
+  int32_t prompt_logprobs_start = 0;  ///< the first token of the prompt that they are wanted of
+  std::string label = {};             ///< what the client calls it, for logs
 };
 
 }  // namespace reprise::engine

@@ -14,6 +14,8 @@ namespace {
 
 // Candidates up to this many are found by one pass with a heap, more by partial selection.
 constexpr size_t kHeapLimit = 512;
+// Less likely than any logit that a model or a parameter can give.
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 // exp(-52) times a vocabulary of a million is below the 2^-53 that a draw resolves.
 constexpr double kNegligible = -52;
 
@@ -53,6 +55,11 @@ float checked_max(std::span<const float> logits) {
   return value_of(extremes.highest);
 }
 
+float finite_float(double value) {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kLargest, kLargest));
+}
+
 int32_t first_of(std::span<const float> logits, float value) {
   return static_cast<int32_t>(std::find(logits.begin(), logits.end(), value) - logits.begin());
 }
@@ -72,7 +79,7 @@ float logit_of(uint64_t candidate) {
 }  // namespace
 
 Sampler::Sampler(int32_t vocabulary) {
-  penalised_.reserve(static_cast<size_t>(vocabulary));
+  changed_.reserve(static_cast<size_t>(vocabulary));
   candidates_.reserve(static_cast<size_t>(vocabulary));
   cumulative_.reserve(static_cast<size_t>(vocabulary));
 }
@@ -80,12 +87,19 @@ Sampler::Sampler(int32_t vocabulary) {
 void Sampler::check_finite(std::span<const float> logits) { checked_max(logits); }
 
 int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters& parameters,
-                        const TokenHistory* history, uint64_t seed, int64_t step) {
+                        const TokenHistory* history, uint64_t seed, int64_t step, std::span<const int32_t> forbidden) {
   float max = checked_max(logits);
-  if (parameters.has_penalties()) {
-    REPRISE_CHECK(history != nullptr);
-    logits = apply_penalties(logits, parameters, *history);
+  if (parameters.changes_logits() || !forbidden.empty()) {
+    changed_.assign(logits.begin(), logits.end());
+    if (parameters.has_penalties()) {
+      REPRISE_CHECK(history != nullptr);
+      apply_penalties(parameters, *history);
+    }
+    apply_bias(parameters.logit_bias);
+    for (const int32_t token : forbidden) changed_[static_cast<size_t>(token)] = kForbidden;
+    logits = changed_;
     max = value_of(extremes_of(logits).highest);
+    REPRISE_CHECK(max != kForbidden);
   }
   if (parameters.is_greedy()) return first_of(logits, max);
 
@@ -94,6 +108,7 @@ int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters&
   const size_t top_k = parameters.top_k > 0 ? static_cast<size_t>(parameters.top_k) : logits.size();
   if (top_k <= kHeapLimit && top_k < logits.size()) {
     collect_largest(logits, top_k);
+    std::erase_if(candidates_, [](Candidate candidate) { return logit_of(candidate) == kForbidden; });
   } else {
     collect(logits);
     keep_top_k(top_k);
@@ -103,19 +118,22 @@ int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters&
   return draw(random_uniform(seed, static_cast<uint64_t>(step)));
 }
 
-std::span<const float> Sampler::apply_penalties(std::span<const float> logits, const SamplingParameters& parameters,
-                                                const TokenHistory& history) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  penalised_.assign(logits.begin(), logits.end());
+void Sampler::apply_penalties(const SamplingParameters& parameters, const TokenHistory& history) {
   for (const int32_t token : history.seen()) {
-    double logit = penalised_[static_cast<size_t>(token)];
+    double logit = changed_[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / parameters.repetition_penalty : logit * parameters.repetition_penalty;
     if (const int32_t count = history.output_count(token); count > 0) {
       logit -= parameters.frequency_penalty * count + parameters.presence_penalty;
     }
-    penalised_[static_cast<size_t>(token)] = static_cast<float>(std::clamp(logit, -kLargest, kLargest));
+    changed_[static_cast<size_t>(token)] = finite_float(logit);
   }
-  return penalised_;
+}
+
+void Sampler::apply_bias(std::span<const std::pair<int32_t, float>> bias) {
+  for (const auto& [token, value] : bias) {
+    float& logit = changed_[static_cast<size_t>(token)];
+    logit = finite_float(static_cast<double>(logit) + value);
+  }
 }
 
 // Unnormalised probability; 1 for the best token.
@@ -214,7 +232,7 @@ void Sampler::logprobs(std::span<const float> logits, int32_t chosen, int32_t al
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max_logit_);
   const double log_sum = max_logit_ + std::log(sum);
   const auto entry = [&](int32_t token) {
-    return TokenLogprob{token, static_cast<float>(logits[static_cast<size_t>(token)] - log_sum)};
+    return TokenLogprob{token, finite_float(logits[static_cast<size_t>(token)] - log_sum)};
   };
   out.chosen = entry(chosen);
   out.alternatives.clear();

@@ -10,11 +10,11 @@
 
 namespace reprise::engine {
 
-/// Chooses tokens on the host. The order is: penalties (repetition, then frequency and presence), temperature, top_k,
-/// top_p, min_p, draw; each filter works on what the one before it left, and probabilities are renormalised between.
-/// Among equal logits the lower token counts as the more likely one, so that a result never depends on a sort.
-/// Tokens that are e^52 times less likely than the best one (together below the resolution of the draw) are left out.
-/// Allocates nothing after construction. For one thread.
+/// Chooses tokens on the host. The order is: penalties (repetition, then frequency and presence), logit_bias,
+/// temperature, top_k, top_p, min_p, draw; each filter works on what the one before it left, and probabilities are
+/// renormalised between. Among equal logits the lower token counts as the more likely one, so that a result never
+/// depends on a sort. Tokens that are e^52 times less likely than the best one (together below the resolution of the
+/// draw) are left out. Allocates nothing after construction. For one thread.
 class Sampler {
  public:
   explicit Sampler(int32_t vocabulary);
@@ -23,10 +23,10 @@ class Sampler {
   static void check_finite(std::span<const float> logits);
 
   /// The token for one row of float32 logits [vocabulary]. `parameters` must be valid; `history` may be null without
-  /// penalties. The draw is a pure function of the logits, the parameters, `seed` and `step` (the output's position).
-  /// Throws as check_finite() does.
+  /// penalties. `forbidden` tokens are never chosen; they must not be all. The draw is a pure function of the logits,
+  /// the parameters, `seed` and `step` (the output's position). Throws as check_finite() does.
   int32_t sample(std::span<const float> logits, const SamplingParameters& parameters, const TokenHistory* history,
-                 uint64_t seed, int64_t step);
+                 uint64_t seed, int64_t step, std::span<const int32_t> forbidden = {});
 
   /// Log probabilities of `chosen` and of the `alternatives` most likely tokens, by the logits as they are: before
   /// penalties, temperature and filters. The logits must be finite. Allocates what `out` holds.
@@ -36,8 +36,8 @@ class Sampler {
   /// A logit and its token in one number, so that a greater one is more likely, or as likely and the lower token.
   using Candidate = uint64_t;
 
-  std::span<const float> apply_penalties(std::span<const float> logits, const SamplingParameters& parameters,
-                                         const TokenHistory& history);
+  void apply_penalties(const SamplingParameters& parameters, const TokenHistory& history);
+  void apply_bias(std::span<const std::pair<int32_t, float>> bias);
   double weight(Candidate candidate) const;
   void collect(std::span<const float> logits);
   void collect_largest(std::span<const float> logits, size_t count);
@@ -46,7 +46,7 @@ class Sampler {
   void keep_min_p(double share);
   int32_t draw(double uniform);
 
-  std::vector<float> penalised_;
+  std::vector<float> changed_;  // logits
   std::vector<Candidate> candidates_;
   std::vector<double> cumulative_;
   double max_logit_ = 0;

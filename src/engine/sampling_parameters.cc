@@ -1,5 +1,6 @@
 #include "engine/sampling_parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,28 @@ namespace {
 template <typename T>
 void require(bool allowed, const char* field, const T& value, const char* range) {
   if (!allowed) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be {}", field, value, range);
+}
+
+void require_token(const char* list, size_t index, int32_t token, int32_t vocabulary) {
+  if (token >= 0 && token < vocabulary) return;
+  throw Error(ErrorCode::kInvalidArgument, "{}[{}] is {}, but must be between 0 and {}", list, index, token,
+              vocabulary - 1);
+}
+
+void check_logit_bias(const std::vector<std::pair<int32_t, float>>& entries, int32_t vocabulary) {
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto [token, bias] = entries[i];
+    require_token("logit_bias", i, token, vocabulary);
+    if (!std::isfinite(bias)) {
+      throw Error(ErrorCode::kInvalidArgument, "logit_bias of token {} is {}, but must be finite", token, bias);
+    }
+    tokens.push_back(token);
+  }
+  std::sort(tokens.begin(), tokens.end());
+  const auto twice = std::adjacent_find(tokens.begin(), tokens.end());
+  if (twice == tokens.end()) return;
+  throw Error(ErrorCode::kInvalidArgument, "logit_bias names token {} more than once", *twice);
 }
 
 // Comparisons with NaN are false, so these refuse it.
@@ -31,6 +54,10 @@ void SamplingParameters::validate(int32_t vocabulary) const {
   require(between(presence_penalty, -2, 2), "presence_penalty", presence_penalty, "between -2 and 2");
   require(between(frequency_penalty, -2, 2), "frequency_penalty", frequency_penalty, "between -2 and 2");
   require(max_new_tokens >= 0, "max_new_tokens", max_new_tokens, "at least 0");
+  if (min_new_tokens < 0 || min_new_tokens > max_new_tokens) {
+    throw Error(ErrorCode::kInvalidArgument, "min_new_tokens is {}, but must be between 0 and max_new_tokens, {}",
+                min_new_tokens, max_new_tokens);
+  }
   if (logprobs) require(*logprobs >= 0 && *logprobs <= kMaxLogprobs, "logprobs", *logprobs, "between 0 and 20");
   for (size_t i = 0; i < stop.size(); ++i) {
     if (stop[i].empty()) throw Error(ErrorCode::kInvalidArgument, "stop[{}] is empty, but must be a text", i);
@@ -39,11 +66,9 @@ void SamplingParameters::validate(int32_t vocabulary) const {
     }
   }
   for (size_t i = 0; i < stop_token_ids.size(); ++i) {
-    if (stop_token_ids[i] < 0 || stop_token_ids[i] >= vocabulary) {
-      throw Error(ErrorCode::kInvalidArgument, "stop_token_ids[{}] is {}, but must be between 0 and {}", i,
-                  stop_token_ids[i], vocabulary - 1);
-    }
+    require_token("stop_token_ids", i, stop_token_ids[i], vocabulary);
   }
+  check_logit_bias(logit_bias, vocabulary);
 }
 
 }  // namespace reprise::engine

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::engine {
@@ -21,12 +22,18 @@ struct SamplingParameters {
   double repetition_penalty = 1.0;  ///< > 0, on tokens of the prompt and the output
   double presence_penalty = 0.0;    ///< [-2, 2], on tokens of the output
   double frequency_penalty = 0.0;   ///< [-2, 2], on tokens of the output, for each time
+  /// Added to the logits of these tokens, after penalties and before temperature: finite, each token at most once.
+  std::vector<std::pair<int32_t, float>> logit_bias;
   /// Equal seeds give equal tokens, whatever else runs. Absent: the engine makes one and reports it.
   std::optional<uint64_t> seed;
 
-  int32_t max_new_tokens = 128;         ///< >= 0
+  int32_t max_new_tokens = 128;  ///< >= 0
+  /// [0, max_new_tokens]: before so many tokens none is chosen that would end the output, and stop strings are not
+  /// looked for in their text.
+  int32_t min_new_tokens = 0;
   std::vector<std::string> stop;        ///< texts, not empty, that end the output; they are not part of it
   std::vector<int32_t> stop_token_ids;  ///< tokens that end the output, besides the model's own; not part of the text
+  bool keep_stop = false;               ///< the text ends with what ended it: the stop string, or the token's text
   bool ignore_eos = false;              ///< the model's own end tokens do not end the output
   /// Log probabilities of the chosen token and of so many alternatives, [0, 20]; absent: none.
   std::optional<int32_t> logprobs;
@@ -35,8 +42,9 @@ struct SamplingParameters {
   bool has_penalties() const {
     return repetition_penalty != 1.0 || presence_penalty != 0.0 || frequency_penalty != 0.0;
   }
+  bool changes_logits() const { return has_penalties() || !logit_bias.empty(); }
   /// Throws kInvalidArgument naming the field, its value and what is allowed. NaN is never allowed. `vocabulary`: rows
-  /// of the model's logits, which bounds stop_token_ids.
+  /// of the model's logits, which bounds tokens.
   void validate(int32_t vocabulary) const;
 };
 

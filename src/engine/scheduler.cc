@@ -37,9 +37,7 @@ void Scheduler::check_fits(const RequestSize& size) const {
   }
 }
 
-int32_t Scheduler::pages_of(const Sequence& sequence) const {
-  return pool_.pages_for(RequestSize{sequence.prompt_length(), sequence.sampling().max_new_tokens}.kv_tokens());
-}
+int32_t Scheduler::pages_of(const Sequence& sequence) const { return pool_.pages_for(sequence.size().kv_tokens()); }
 
 void Scheduler::add(Sequence& sequence) {
   // Reserved here, so that admission in the middle of decoding has less to do.
@@ -80,9 +78,16 @@ const replay::StepBatch* Scheduler::form_prefill() {
   builder_.begin();
   step_sequences_.clear();
   int32_t budget = options_.max_prefill_tokens;
+  bool all_logits = false;
   for (Sequence* sequence : running_) {
     if (budget == 0) break;
     if (sequence->prompt_done()) continue;
+    if (sequence->needs_all_logits(std::min(budget, unread(*sequence)))) {
+      // A step of its own: nobody else needs so many logits.
+      all_logits = step_sequences_.empty();
+      if (all_logits) add_to_step(*sequence, budget);
+      break;
+    }
     if (const int32_t size = replay::largest_size_within(options_.replayed_sizes, unread(*sequence)); size > 0) {
       if (step_sequences_.empty()) add_to_step(*sequence, size);
       break;
@@ -91,7 +96,10 @@ const replay::StepBatch* Scheduler::form_prefill() {
     add_to_step(*sequence, count);
     budget -= count;
   }
-  return step_sequences_.empty() ? nullptr : &builder_.finish();
+  if (step_sequences_.empty()) return nullptr;
+  replay::StepBatch& batch = builder_.finish();
+  batch.all_logits = all_logits;
+  return &batch;
 }
 
 void Scheduler::add_to_step(Sequence& sequence, int32_t limit) {

@@ -5,8 +5,17 @@
 namespace reprise::engine {
 
 Sequence::Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabulary,
-                   const std::optional<text::Tokenizer>& tokenizer)
-    : id_(id), request_(std::move(request)), tokens_(request_.prompt), stop_matcher_(request_.sampling.stop) {
+                   const std::optional<text::Tokenizer>& tokenizer, std::span<const int32_t> end_tokens)
+    : id_(id),
+      request_(std::move(request)),
+      tokens_(request_.prompt),
+      ends_(request_.sampling.stop_token_ids),
+      next_scored_(request_.prompt_logprobs ? std::max(request_.prompt_logprobs_start, 1) : prompt_length()),
+      stop_matcher_(request_.sampling.stop, request_.sampling.keep_stop) {
+  if (!sampling().ignore_eos) ends_.insert(ends_.end(), end_tokens.begin(), end_tokens.end());
+  if (next_scored_ < prompt_length()) {
+    output_.prompt_logprobs.reserve(static_cast<size_t>(prompt_length() - next_scored_));
+  }
   const auto max_new_tokens = static_cast<size_t>(sampling().max_new_tokens);
   tokens_.reserve(tokens_.size() + max_new_tokens);
   output_.token_ids.reserve(max_new_tokens);
@@ -28,7 +37,12 @@ bool Sequence::advance(int32_t count) {
   return computed_ == length();
 }
 
-void Sequence::append(int32_t token, std::span<const int32_t> end_tokens, PositionLogprobs logprobs) {
+void Sequence::append_prompt_logprobs(PositionLogprobs logprobs) {
+  output_.prompt_logprobs.push_back(std::move(logprobs));
+  ++next_scored_;
+}
+
+void Sequence::append(int32_t token, PositionLogprobs logprobs) {
   REPRISE_CHECK(!finished_);
   tokens_.push_back(token);
   output_.token_ids.push_back(token);
@@ -36,20 +50,26 @@ void Sequence::append(int32_t token, std::span<const int32_t> end_tokens, Positi
   if (sampling().logprobs) output_.logprobs.push_back(std::move(logprobs));
   has_event_ = true;
   event_has_token_ = true;
-  if (ends_with(token, end_tokens)) return end(FinishReason::kStop);
-  if (detokenizer_ && emit(detokenizer_->push(token))) {
+  const bool is_end = ends_with(token);
+  if (is_end) output_.stop_token = token;
+  const bool is_text = detokenizer_ && (!is_end || sampling().keep_stop);
+  if (is_text && emit(detokenizer_->push(token))) {
     finished_ = true;
     return;
   }
+  if (is_end) return end(FinishReason::kStop);
   if (output_length() >= sampling().max_new_tokens) end(FinishReason::kLength);
 }
 
-bool Sequence::ends_with(int32_t token, std::span<const int32_t> end_tokens) const {
-  const auto contains = [token](const auto& list) { return std::find(list.begin(), list.end(), token) != list.end(); };
-  return (!sampling().ignore_eos && contains(end_tokens)) || contains(sampling().stop_token_ids);
+bool Sequence::ends_with(int32_t token) const {
+  return output_length() > sampling().min_new_tokens && std::find(ends_.begin(), ends_.end(), token) != ends_.end();
 }
 
 bool Sequence::emit(std::string_view text) {
+  if (output_length() <= sampling().min_new_tokens) {
+    output_.text += text;
+    return false;
+  }
   const std::optional<size_t> stop = stop_matcher_.push(text, output_.text);
   if (!stop) return false;
   output_.finish = FinishReason::kStop;
@@ -85,10 +105,12 @@ TokenEvent Sequence::take_event() {
     if (sampling().logprobs) event.logprobs = &output_.logprobs.back();
   }
   event.text = std::string_view(output_.text).substr(event_text_begin_);
+  if (!had_event_) event.prompt_logprobs = output_.prompt_logprobs;
   if (finished_) event.output = &output_;
   event_text_begin_ = output_.text.size();
   has_event_ = false;
   event_has_token_ = false;
+  had_event_ = true;
   return event;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/kv_pool.h"
 #include "engine/request.h"
 #include "engine/stop_matcher.h"
 #include "engine/token_history.h"
@@ -16,9 +17,9 @@ namespace reprise::engine {
 /// A request on its way: what it has read and produced, and where its KV entries are.
 class Sequence {
  public:
-  /// `tokenizer` may be absent: then there is no text. The request must be valid.
+  /// `tokenizer` may be absent: then there is no text. The request must be valid. `end_tokens` are the model's own.
   Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabulary,
-           const std::optional<text::Tokenizer>& tokenizer);
+           const std::optional<text::Tokenizer>& tokenizer, std::span<const int32_t> end_tokens = {});
 
   RequestId id() const { return id_; }
   const Request& request() const { return request_; }
@@ -26,6 +27,9 @@ class Sequence {
   uint64_t seed() const { return output_.seed; }
   const TokenHistory* history() const { return history_ ? &*history_ : nullptr; }
 
+  RequestSize size() const {
+    return {prompt_length(), sampling().max_new_tokens, request_.prompt_logprobs.has_value()};
+  }
   int32_t prompt_length() const { return static_cast<int32_t>(request_.prompt.size()); }
   int32_t output_length() const { return static_cast<int32_t>(output_.token_ids.size()); }
   /// Prompt and output.
@@ -38,9 +42,26 @@ class Sequence {
   /// A step has read so many tokens. True when all are read, so that the logits say what comes next.
   bool advance(int32_t count);
 
-  /// Takes the next token of the output, and ends the sequence when it is an end token (`end_tokens` or a stop token),
-  /// completes a stop string or is the last one allowed.
-  void append(int32_t token, std::span<const int32_t> end_tokens, PositionLogprobs logprobs = {});
+  /// Log probabilities of the prompt that a step with `count` next tokens would give and that are wanted: its logits
+  /// are needed for every token.
+  bool needs_all_logits(int32_t count) const {
+    return next_scored_ < prompt_length() && next_scored_ <= computed_ + count;
+  }
+  /// The next token of the prompt whose log probability is wanted; prompt_length() when there is none.
+  int32_t next_scored() const { return next_scored_; }
+  /// Takes the log probabilities of that one.
+  void append_prompt_logprobs(PositionLogprobs logprobs);
+  /// Reads its prompt, and is done.
+  bool is_only_read() const { return sampling().max_new_tokens == 0; }
+
+  /// Tokens that must not be chosen now, because they would end the output too early.
+  std::span<const int32_t> forbidden_tokens() const {
+    if (output_length() >= sampling().min_new_tokens) return {};
+    return ends_;
+  }
+  /// Takes the next token of the output, and ends the sequence when it is an end token or a stop token, completes a
+  /// stop string or is the last one allowed.
+  void append(int32_t token, PositionLogprobs logprobs = {});
   /// Ends the sequence without a further token; nothing happens when it has ended.
   void finish(FinishReason reason);
   void fail(Error error);
@@ -57,7 +78,7 @@ class Sequence {
   int32_t sequence_slot = -1;
 
  private:
-  bool ends_with(int32_t token, std::span<const int32_t> end_tokens) const;
+  bool ends_with(int32_t token) const;
   /// Passes text to the stop matcher; true when a stop string is complete.
   bool emit(std::string_view text);
   void end(FinishReason reason);
@@ -65,7 +86,9 @@ class Sequence {
   RequestId id_;
   Request request_;
   std::vector<int32_t> tokens_;
+  std::vector<int32_t> ends_;  // tokens that end the output
   int32_t computed_ = 0;
+  int32_t next_scored_;
   std::optional<TokenHistory> history_;
   std::optional<text::Detokenizer> detokenizer_;
   StopMatcher stop_matcher_;
@@ -74,6 +97,7 @@ class Sequence {
 
   bool has_event_ = false;
   bool event_has_token_ = false;
+  bool had_event_ = false;
   size_t event_text_begin_ = 0;  ///< in output_.text
 };
 

@@ -1,7 +1,9 @@
 #include "engine/step_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
+#include <set>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -27,6 +29,12 @@ class StepClock {
   double captures_before_;
 };
 
+// For logs: "7" or, when the client has a name for it, "7 (chatcmpl-x)".
+std::string name_of(const Sequence& sequence) {
+  const std::string& label = sequence.request().label;
+  return label.empty() ? fmt::format("{}", sequence.id()) : fmt::format("{} ({})", sequence.id(), label);
+}
+
 }  // namespace
 
 StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text::Tokenizer> tokenizer,
@@ -48,22 +56,50 @@ StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text:
 
 void StepLoop::check(const Request& request) const {
   request.sampling.validate(options_.vocabulary);
-  if (request.prompt.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "the prompt has no tokens, but must have at least one");
-  }
-  for (size_t i = 0; i < request.prompt.size(); ++i) {
-    if (request.prompt[i] < 0 || request.prompt[i] >= options_.vocabulary) {
-      throw Error(ErrorCode::kInvalidArgument, "token {} of the prompt is {}, but must be between 0 and {}", i,
-                  request.prompt[i], options_.vocabulary - 1);
-    }
-  }
+  check_prompt(request);
   if (!request.sampling.stop.empty() && !tokenizer_) {
     throw Error(ErrorCode::kInvalidArgument, "stop strings need the model's tokenizer, which was not loaded")
         .remedy("use stop_token_ids");
   }
+  check_ends(request.sampling);
+  const RequestSize size = {static_cast<int32_t>(request.prompt.size()), request.sampling.max_new_tokens,
+                            request.prompt_logprobs.has_value()};
+  scheduler_.check_fits(size);
+}
+
+void StepLoop::check_prompt(const Request& request) const {
+  const std::vector<int32_t>& prompt = request.prompt;
+  if (prompt.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "the prompt has no tokens, but must have at least one");
+  }
   constexpr size_t kMost = 1u << 30;
-  if (request.prompt.size() > kMost) throw Error(ErrorCode::kInvalidArgument, "the prompt is too long");
-  scheduler_.check_fits({static_cast<int32_t>(request.prompt.size()), request.sampling.max_new_tokens});
+  if (prompt.size() > kMost) throw Error(ErrorCode::kInvalidArgument, "the prompt is too long");
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] < 0 || prompt[i] >= options_.vocabulary) {
+      throw Error(ErrorCode::kInvalidArgument, "token {} of the prompt is {}, but must be between 0 and {}", i,
+                  prompt[i], options_.vocabulary - 1);
+    }
+  }
+  const std::optional<int32_t> logprobs = request.prompt_logprobs;
+  if (logprobs && (*logprobs < 0 || *logprobs > SamplingParameters::kMaxLogprobs)) {
+    throw Error(ErrorCode::kInvalidArgument, "prompt_logprobs is {}, but must be between 0 and {}", *logprobs,
+                SamplingParameters::kMaxLogprobs);
+  }
+  const int32_t start = request.prompt_logprobs_start;
+  if (start < 0 || start > static_cast<int32_t>(prompt.size())) {
+    throw Error(ErrorCode::kInvalidArgument, "prompt_logprobs_start is {}, but must be between 0 and the prompt's {}",
+                start, prompt.size());
+  }
+}
+
+/// While the output must not end, there must be tokens that do not end it.
+void StepLoop::check_ends(const SamplingParameters& sampling) const {
+  if (sampling.min_new_tokens == 0) return;
+  std::set<int32_t> ends(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
+  if (!sampling.ignore_eos) ends.insert(options_.end_token_ids.begin(), options_.end_token_ids.end());
+  if (static_cast<int32_t>(ends.size()) < options_.vocabulary) return;
+  throw Error(ErrorCode::kInvalidArgument, "min_new_tokens is {}, but every token ends the output",
+              sampling.min_new_tokens);
 }
 
 RequestId StepLoop::submit(Request request) {
@@ -75,8 +111,9 @@ RequestId StepLoop::submit(Request request) {
 
 void StepLoop::submit(RequestId id, Request request) {
   const uint64_t seed = request.sampling.seed.value_or(random_bits(options_.seed, static_cast<uint64_t>(id)));
-  auto sequence = std::make_unique<Sequence>(id, std::move(request), seed, options_.vocabulary, tokenizer_);
-  if (sequence->sampling().max_new_tokens == 0) {
+  auto sequence =
+      std::make_unique<Sequence>(id, std::move(request), seed, options_.vocabulary, tokenizer_, options_.end_token_ids);
+  if (sequence->size().kv_tokens() == 0) {
     sequence->finish(FinishReason::kLength);
     ended_.push_back(id);
   } else {
@@ -164,8 +201,9 @@ void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens) {
   };
   try {
     const replay::LogitsView logits = step_function_(batch);
-    REPRISE_CHECK(logits.rows == batch.sequences() && logits.vocabulary == options_.vocabulary);
-    sample_rows(logits, batch.query_lengths, tokens);
+    const int32_t rows = batch.all_logits ? batch.tokens() : batch.sequences();
+    REPRISE_CHECK(logits.rows == rows && logits.vocabulary == options_.vocabulary);
+    sample_rows(logits, batch, tokens);
   } catch (const Error& error) {
     log_error("a step of {} sequences failed: {}", batch.sequences(), error.what());
     fail_all(error);
@@ -179,27 +217,49 @@ void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens) {
   }
 }
 
-void StepLoop::sample_rows(const replay::LogitsView& logits, std::span<const int32_t> counts, int64_t& tokens) {
-  const std::span<Sequence* const> rows = scheduler_.step_sequences();
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (!rows[row]->advance(counts[row])) continue;
+void StepLoop::sample_rows(const replay::LogitsView& logits, const replay::StepBatch& batch, int64_t& tokens) {
+  const std::span<Sequence* const> sequences = scheduler_.step_sequences();
+  int32_t row = -1;  // of the last token of the sequence
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    Sequence& sequence = *sequences[i];
+    const int32_t count = batch.query_lengths[i];
+    row += batch.all_logits ? count : 1;
     try {
-      sample_row(*rows[row], logits.row(static_cast<int32_t>(row)));
+      if (batch.all_logits) score_prompt(sequence, logits, count);
+      if (!sequence.advance(count)) continue;
+      if (sequence.is_only_read()) {
+        sequence.finish(FinishReason::kLength);
+        continue;
+      }
+      sample_row(sequence, logits.row(row));
       ++tokens;
       ++statistics_.generated_tokens;
     } catch (const Error& error) {  // the logits of one row say nothing about the others
-      log_error("request {} failed: {}", rows[row]->id(), error.what());
-      rows[row]->fail(error);
+      log_error("request {} failed: {}", name_of(sequence), error.what());
+      sequence.fail(error);
     }
   }
 }
 
+/// In a step of one sequence: row i tells what follows its i-th token.
+void StepLoop::score_prompt(Sequence& sequence, const replay::LogitsView& logits, int32_t count) {
+  const int32_t end = std::min(sequence.computed() + count, sequence.prompt_length() - 1);
+  while (sequence.next_scored() <= end) {
+    const int32_t position = sequence.next_scored();
+    PositionLogprobs logprobs;
+    sampler_.logprobs(logits.row(position - 1 - sequence.computed()),
+                      sequence.request().prompt[static_cast<size_t>(position)], *sequence.request().prompt_logprobs,
+                      logprobs);
+    sequence.append_prompt_logprobs(std::move(logprobs));
+  }
+}
+
 void StepLoop::sample_row(Sequence& sequence, std::span<const float> logits) {
-  const int32_t token =
-      sampler_.sample(logits, sequence.sampling(), sequence.history(), sequence.seed(), sequence.output_length());
+  const int32_t token = sampler_.sample(logits, sequence.sampling(), sequence.history(), sequence.seed(),
+                                        sequence.output_length(), sequence.forbidden_tokens());
   PositionLogprobs logprobs;
   if (sequence.sampling().logprobs) sampler_.logprobs(logits, token, *sequence.sampling().logprobs, logprobs);
-  sequence.append(token, options_.end_token_ids, std::move(logprobs));
+  sequence.append(token, std::move(logprobs));
 }
 
 void StepLoop::deliver_step() {
@@ -228,7 +288,7 @@ void StepLoop::deliver(Sequence& sequence) {
     try {
       if (sequence.request().on_token) sequence.request().on_token(event);
     } catch (const std::exception& exception) {
-      log_warning("the callback of request {} failed: {}", sequence.id(), exception.what());
+      log_warning("the callback of request {} failed: {}", name_of(sequence), exception.what());
       failure.emplace(ErrorCode::kCancelled, fmt::format("its callback failed: {}", exception.what()));
     }
     if (failure) sequence.fail(*failure);

@@ -55,10 +55,13 @@ class StepLoop {
   const Statistics& statistics() const { return statistics_; }
 
  private:
+  void check_prompt(const Request& request) const;
+  void check_ends(const SamplingParameters& sampling) const;
   bool run_decode();
   bool run_prefill();
   void run_step(const replay::StepBatch& batch, int64_t& tokens);
-  void sample_rows(const replay::LogitsView& logits, std::span<const int32_t> counts, int64_t& tokens);
+  void sample_rows(const replay::LogitsView& logits, const replay::StepBatch& batch, int64_t& tokens);
+  void score_prompt(Sequence& sequence, const replay::LogitsView& logits, int32_t count);
   void sample_row(Sequence& sequence, std::span<const float> logits);
   void deliver_step();
   void deliver_ended();

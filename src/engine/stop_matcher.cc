@@ -23,7 +23,7 @@ std::optional<size_t> StopMatcher::push(std::string_view text, std::string& out)
       match_end = end;
     }
   }
-  const size_t certain = match ? match_begin : pending_.size() - held_back();
+  const size_t certain = match ? (keep_ ? match_end : match_begin) : pending_.size() - held_back();
   out.append(pending_, 0, certain);
   pending_.erase(0, match ? pending_.size() : certain);
   return match;

@@ -14,15 +14,17 @@
 namespace reprise::engine {
 
 /// A model whose KV cache holds the tokens themselves: what it predicts depends on every token of the sequence, read
-/// back through block tables, and on a sum of them kept once per sequence. So a wrong slot, page, length or position
-/// changes the output.
+/// back through block tables, and on a sum of them kept once per sequence (unless the layout has none). So a wrong
+/// slot, page, length or position changes the output.
 class FakeModel {
  public:
   using Next = std::function<int32_t(std::span<const int32_t> tokens)>;
 
-  static model::KvLayout layout() {
+  static model::KvLayout layout(bool sequence_state = true) {
     using Granularity = model::KvBuffer::Granularity;
-    return {{{"tokens", Granularity::kToken, DType::kI32, {1}}, {"sum", Granularity::kSequence, DType::kI32, {1}}}};
+    model::KvLayout result{{{"tokens", Granularity::kToken, DType::kI32, {1}}}};
+    if (sequence_state) result.buffers.push_back({"sum", Granularity::kSequence, DType::kI32, {1}});
+    return result;
   }
   static int32_t hashed_next(std::span<const int32_t> tokens, int32_t vocabulary) {
     uint64_t hash = 1;
@@ -71,7 +73,7 @@ class FakeModel {
     ASSERT_EQ(batch.positions.size(), batch.token_ids.size());
     ASSERT_EQ(batch.slots.size(), batch.token_ids.size());
     ASSERT_EQ(batch.kv_lengths.size(), batch.query_lengths.size());
-    ASSERT_EQ(batch.sequence_slots.size(), batch.query_lengths.size());
+    ASSERT_EQ(batch.sequence_slots.size(), pool_.has_sequence_state() ? batch.query_lengths.size() : 0);
     ASSERT_EQ(batch.block_tables.size(), batch.query_lengths.size() * static_cast<size_t>(batch.max_pages));
   }
   void write(const replay::StepBatch& batch, int32_t row, int32_t token) {
@@ -79,6 +81,7 @@ class FakeModel {
     ASSERT_GE(slot, pool_.scratch_pages() * pool_.page_size());
     ASSERT_LT(slot, pool_.pages() * pool_.page_size());
     pool_.tensors()[0].data_as<int32_t>()[slot] = batch.token_ids[static_cast<size_t>(token)];
+    if (!pool_.has_sequence_state()) return;
     const int32_t state = batch.sequence_slots[static_cast<size_t>(row)];
     ASSERT_GE(state, pool_.options().scratch_slots);
     pool_.tensors()[1].data_as<int32_t>()[state] += batch.token_ids[static_cast<size_t>(token)];
@@ -92,6 +95,7 @@ class FakeModel {
       tokens_.push_back(pool_.tensors()[0].data_as<int32_t>()[page * pool_.page_size() + at % pool_.page_size()]);
       sum += tokens_.back();
     }
+    if (!pool_.has_sequence_state()) return;
     const int32_t state = batch.sequence_slots[static_cast<size_t>(row)];
     ASSERT_EQ(pool_.tensors()[1].data_as<int32_t>()[state], sum);
   }

@@ -254,6 +254,41 @@ TEST(Sampler, B66PresenceAndFrequencyPenaltiesCountTheOutputOnly) {
   EXPECT_EQ(sample(logits, presence, 3, &history), 0);  // once is as much as twice
 }
 
+TEST(Sampler, B63LogitBiasForcesAndBansTokens) {
+  const std::vector<float> logits = random_logits(1000, 4);
+  auto parameters = with([](auto& p) { p.temperature = 1, p.top_k = 50; });
+  for (int32_t token = 0; token < 1000; ++token) {
+    if (token != 123) parameters.logit_bias.emplace_back(token, -100.0f);
+  }
+  for (int64_t step = 0; step < 50; ++step) EXPECT_EQ(sample(logits, parameters, step), 123);
+  // It comes after penalties.
+  const auto penalised = with([](auto& p) { p.temperature = 0, p.repetition_penalty = 2, p.logit_bias = {{0, 1.1f}}; });
+  TokenHistory history(2, std::vector<int32_t>{0}, 1);
+  EXPECT_EQ(sample(std::vector<float>{4, 3}, penalised, 0, &history), 0);  // 4 / 2 + 1.1 > 3
+  // And before temperature: twice as hot, half as far.
+  const auto hot =
+      with([](auto& p) { p.temperature = 2, p.logit_bias = {{1, static_cast<float>(2 * std::log(3.0))}}; });
+  EXPECT_NEAR(shares({0, 0}, hot)[1], 0.75, 0.02);
+  const auto endless = with([](auto& p) { p.temperature = 0, p.logit_bias = {{1, 3e38f}}; });
+  EXPECT_EQ(sample(std::vector<float>{1, 3e38f}, endless), 1);
+}
+
+TEST(Sampler, ForbiddenTokensAreNeverChosen) {
+  const std::vector<float> logits{9, 8, 7, 6};
+  const std::vector<int32_t> forbidden{0, 2};
+  Sampler sampler(4);
+  for (const double temperature : {0.0, 1.0, 1e30}) {
+    for (const int32_t top_k : {0, 3}) {
+      const auto parameters = with([&](auto& p) { p.temperature = temperature, p.top_k = top_k; });
+      std::set<int32_t> seen;
+      for (int64_t step = 0; step < 200; ++step) {
+        seen.insert(sampler.sample(logits, parameters, nullptr, 7, step, forbidden));
+      }
+      EXPECT_EQ(seen, temperature == 0 ? std::set<int32_t>({1}) : std::set<int32_t>({1, 3}));
+    }
+  }
+}
+
 TEST(Sampler, ADrawIsAFunctionOfSeedAndStep) {
   const std::vector<float> logits = random_logits(1000, 2);
   const std::vector<float> others = random_logits(1000, 3);

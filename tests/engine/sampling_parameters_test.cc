@@ -108,5 +108,30 @@ TEST(SamplingParameters, StopConditionsAreChecked) {
   EXPECT_NO_THROW(with([](auto& p) { p.stop_token_ids = {0, kVocabulary - 1}; }).validate(kVocabulary));
 }
 
+TEST(SamplingParameters, B63LogitBiasIsFiniteAndNamesEachTokenOnce) {
+  const auto bias = [](std::vector<std::pair<int32_t, float>> entries) {
+    return with([&](auto& p) { p.logit_bias = entries; });
+  };
+  EXPECT_NO_THROW(bias({{0, -100.0f}, {kVocabulary - 1, 3.5f}}).validate(kVocabulary));
+  expect_refused(bias({{3, 1.0f}, {-1, 1.0f}}), "logit_bias[1]", "-1");
+  expect_refused(bias({{kVocabulary, 1.0f}}), "logit_bias[0]", "100");
+  expect_refused(bias({{7, -std::numeric_limits<float>::infinity()}}), "logit_bias of token 7", "-inf");
+  try {
+    bias({{5, 1.0f}, {2, 1.0f}, {5, 2.0f}}).validate(kVocabulary);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(), HasSubstr("names token 5 more than once"));
+  }
+}
+
+TEST(SamplingParameters, TheLeastNumberOfTokensIsAtMostTheLargest) {
+  const auto least = [](int32_t value) {
+    return with([&](auto& p) { p.min_new_tokens = value, p.max_new_tokens = 5; });
+  };
+  for (const int32_t value : {0, 5}) EXPECT_NO_THROW(least(value).validate(kVocabulary)) << value;
+  expect_refused(least(6), "min_new_tokens", "6");
+  expect_refused(least(-1), "min_new_tokens", "-1");
+}
+
 }  // namespace
 }  // namespace reprise::engine

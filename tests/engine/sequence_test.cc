@@ -25,10 +25,11 @@ struct Client {
 
 Client run(const std::vector<int32_t>& tokens, const SamplingParameters& sampling, bool skip_special_tokens = true,
            const std::vector<int32_t>& end_tokens = {}) {
-  Sequence sequence(1, {{5}, sampling, skip_special_tokens, {}}, 0, tokenizer().vocabulary_size(), tokenizer());
+  Sequence sequence(1, {{5}, sampling, skip_special_tokens, {}}, 0, tokenizer().vocabulary_size(), tokenizer(),
+                    end_tokens);
   Client client;
   for (const int32_t token : tokens) {
-    sequence.append(token, end_tokens);
+    sequence.append(token);
     const TokenEvent event = sequence.take_event();
     EXPECT_EQ(event.token, token);
     EXPECT_TRUE(text::is_valid_utf8(event.text));
@@ -83,6 +84,63 @@ TEST(Sequence, B60NothingOfAStopStringLeaks) {
   expect({"FGH"}, "ABCDEFG", "");
 }
 
+TEST(Sequence, B60TheStopStringIsPartOfTheTextWhenItIsKept) {
+  const auto expect = [](const std::vector<std::string>& stops, const std::string& text, const std::string& stop) {
+    SamplingParameters sampling = with_stops(stops);
+    sampling.keep_stop = true;
+    const Client client = run(letters("ABCDEFG"), sampling);
+    EXPECT_EQ(client.streamed, text);
+    EXPECT_EQ(client.output.text, text);
+    EXPECT_EQ(client.output.stop_string, stop);
+  };
+  expect({"CDE"}, "ABCDE", "CDE");
+  expect({"G"}, "ABCDEFG", "G");
+  expect({"ABC"}, "ABC", "ABC");
+  expect({"FGH"}, "ABCDEFG", "");
+}
+
+TEST(Sequence, TheTokenThatEndedItIsToldAndItsTextKeptWhenAskedFor) {
+  SamplingParameters sampling = with_stops({});
+  sampling.stop_token_ids = letters("C");
+  ASSERT_EQ(sampling.stop_token_ids.size(), 1u);
+  for (const bool keep : {false, true}) {
+    sampling.keep_stop = keep;
+    const Client client = run(letters("ABCD"), sampling);
+    EXPECT_EQ(client.streamed, keep ? "ABC" : "AB");
+    EXPECT_EQ(client.output.finish, FinishReason::kStop);
+    EXPECT_EQ(client.output.stop_token, sampling.stop_token_ids[0]);
+  }
+  // A control token has text only where those are shown.
+  std::vector<int32_t> tokens = letters("AB");
+  tokens.push_back(special_token());
+  EXPECT_EQ(run(tokens, sampling, true, {special_token()}).streamed, "AB");
+  EXPECT_EQ(run(tokens, sampling, false, {special_token()}).streamed, "AB<|im_end|>");
+}
+
+TEST(Sequence, NothingEndsTheOutputBeforeItsLeastTokens) {
+  SamplingParameters sampling = with_stops({"BC", "EF"});
+  sampling.min_new_tokens = 4;
+  Client client = run(letters("ABCDEFG"), sampling);
+  EXPECT_EQ(client.streamed, "ABCD");
+  EXPECT_EQ(client.output.stop_string, "EF");
+  // A stop string may not begin before either.
+  sampling.stop = {"DE", "FG"};
+  client = run(letters("ABCDEFG"), sampling);
+  EXPECT_EQ(client.streamed, "ABCDE");
+
+  sampling = with_stops({});
+  sampling.min_new_tokens = 2;
+  sampling.stop_token_ids = letters("C");
+  Sequence sequence(1, {{5}, sampling, true, {}}, 0, tokenizer().vocabulary_size(), tokenizer(),
+                    std::vector<int32_t>{special_token()});
+  EXPECT_EQ(sequence.forbidden_tokens().size(), 2u);
+  for (const int32_t id : letters("AC")) sequence.append(id);
+  EXPECT_FALSE(sequence.finished());
+  EXPECT_TRUE(sequence.forbidden_tokens().empty());
+  sequence.append(letters("C")[0]);
+  EXPECT_TRUE(sequence.finished());
+}
+
 TEST(Sequence, B60AStopStringWithAnEmojiIsFound) {
   const std::string emoji = "\xF0\x9F\x99\x82";
   const Client client = run(tokenizer().encode("yes " + emoji + " no"), with_stops({emoji}));
@@ -130,7 +188,7 @@ TEST(Sequence, B08ALimitInsideACharacterYieldsOneReplacementCharacterAtTheEnd) {
 
 TEST(Sequence, AnErrorKeepsTheTextSoFar) {
   Sequence sequence(1, {{5}, with_stops({}), true, {}}, 0, tokenizer().vocabulary_size(), tokenizer());
-  for (const int32_t id : letters("AB")) sequence.append(id, {});
+  for (const int32_t id : letters("AB")) sequence.append(id);
   sequence.fail(Error(ErrorCode::kOutOfMemory, "full"));
   sequence.fail(Error(ErrorCode::kInternal, "again"));
   sequence.finish(FinishReason::kCancelled);

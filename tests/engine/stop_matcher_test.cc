@@ -74,6 +74,15 @@ TEST(StopMatcher, HoldsBackWhatMayBeginAStopAndNoMore) {
   EXPECT_EQ(out, "text <b> STORE");
 }
 
+TEST(StopMatcher, KeepsTheStopStringWhenTold) {
+  StopMatcher matcher({"CD"}, true);
+  std::string out;
+  EXPECT_FALSE(matcher.push("ABC", out));
+  EXPECT_EQ(out, "AB");
+  EXPECT_TRUE(matcher.push("DE", out));
+  EXPECT_EQ(out, "ABCD");
+}
+
 TEST(StopMatcher, NeverCutsACharacterInTwo) {
   StopMatcher matcher({"\xF0\x9F\x99\x82!"});
   std::string out;
