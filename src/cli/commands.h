@@ -16,5 +16,6 @@ void add_graph(CommandLine& program);
 void add_compile(CommandLine& program);
 void add_eval(CommandLine& program);
 void add_bench(CommandLine& program);
+void add_serve(CommandLine& program);
 
 }  // namespace reprise::cli

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   add_compile(program);
   add_eval(program);
   add_bench(program);
+  add_serve(program);
   program.footer(
       "Exit codes: 0 success, 1 internal error, 2 bad argument or unsupported request, 3 missing, unreadable or "
       "corrupt\n"

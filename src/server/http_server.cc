@@ -38,6 +38,8 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   ~Core() { stop(std::chrono::milliseconds(0)); }
 
   void start() {
+    const std::lock_guard lock(stop_mutex_);
+    if (!threads_.empty() || host_->ending) return;
     asio::post(acceptor_.get_executor(), [this] { accept(); });
     for (int32_t i = 0; i < host_->options.threads; ++i) threads_.emplace_back([this] { context_.run(); });
   }
@@ -157,11 +159,11 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
 };
 
 HttpServer::HttpServer(std::shared_ptr<const Gateway> gateway, const HttpServerOptions& options)
-    : core_(std::make_shared<Core>(std::move(gateway), options)) {
-  core_->start();
-}
+    : core_(std::make_shared<Core>(std::move(gateway), options)) {}
 
 HttpServer::~HttpServer() { core_->stop(std::chrono::milliseconds(0)); }
+
+void HttpServer::start() { core_->start(); }
 
 uint16_t HttpServer::port() const { return core_->endpoint().port(); }
 

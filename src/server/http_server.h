@@ -37,7 +37,7 @@ struct HttpCounters {
   int64_t clients_gone = 0;  ///< before their answers were complete
 };
 
-/// An HTTP/1.1 server. It binds when it is made and accepts from then on. Thread-safe. It must outlive whoever answers
+/// An HTTP/1.1 server. It binds when it is made. Thread-safe. It must outlive whoever answers
 /// exchanges.
 class HttpServer {
  public:
@@ -48,6 +48,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  /// Accepts from here on.
+  void start();
   uint16_t port() const;
   std::string url() const;  ///< "http://127.0.0.1:30000"
   HttpCounters counters() const;

@@ -52,6 +52,7 @@ class HttpServerTest : public testing::Test {
                }});
     options.port = 0;
     server_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), access), options);
+    server_->start();
   }
 
   void keep(const std::shared_ptr<Exchange>& exchange) {

@@ -1,0 +1,127 @@
+#include "cli/server_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "load/generation_config.h"
+#include "load/model_config.h"
+
+namespace reprise::cli {
+namespace {
+
+constexpr size_t kMostTemplateBytes = size_t{16} << 20;
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+void require(bool allowed, const char* option, const std::string& value, const char* range) {
+  if (!allowed) throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be {}", option, value, range);
+}
+
+}  // namespace
+
+void ServerOptions::add(CommandLine& command) {
+  session.add_model(command);
+  command.option("--host", host, "address to listen on; 0.0.0.0 or :: for all");
+  command.option("--port", port, "port to listen on; 0: any free one");
+  command.option("--served-model-name", served_model_name, "name of the model in answers; without: the path");
+  command.option("--chat-template", chat_template, "file with the chat template; without: the model's own");
+  command.option("--api-key", api_key,
+                 "what requests must bring as 'Authorization: Bearer KEY'; the environment's REPRISE_API_KEY does the "
+                 "same and is not seen in lists of processes");
+  command.option("--cors-origin", cors_origin, "origin whose pages may send requests; *: any, '': none");
+  command.option("--max-running-requests", max_running_requests, "most requests that run at a time");
+  command.option("--max-queued-requests", max_queued_requests,
+                 "most requests that wait; further ones are answered with 503; 0: no limit");
+  command.option("--kv-tokens", kv_tokens, "tokens that the KV cache holds; 0: by rule");
+  command.flag("--capture-before-ready", capture_before_ready, "capture every batch size before requests are taken");
+  command.flag("--allow-special-in-content", allow_special_in_content,
+               "text of messages may be read as control tokens");
+  command.flag("--stream-output", stream_output, "streams of /generate carry what is new, not all text so far");
+  command.flag("--access-log", access_log, "a line for each request: who, what, status, bytes, time; no contents");
+  command.option("--drain-seconds", drain_seconds, "time that requests have to end after SIGTERM");
+  command.option("--health-timeout", health_timeout_seconds,
+                 "seconds after which /health reports an engine that was not seen");
+  command.option("--max-body-bytes", max_body_bytes, "largest body of a request");
+  command.option("--max-connections", max_connections, "most open connections");
+  command.option("--http-threads", http_threads, "threads that read and write; as many parse and tokenize");
+}
+
+void ServerOptions::check() const {
+  require(port >= 0 && port <= 65535, "--port", fmt::format("{}", port), "between 0 and 65535");
+  require(max_running_requests >= 1, "--max-running-requests", fmt::format("{}", max_running_requests), "at least 1");
+  require(max_queued_requests >= 0, "--max-queued-requests", fmt::format("{}", max_queued_requests), "at least 0");
+  require(kv_tokens >= 0, "--kv-tokens", fmt::format("{}", kv_tokens), "at least 0");
+  require(drain_seconds >= 0 && drain_seconds <= 1e6, "--drain-seconds", fmt::format("{}", drain_seconds),
+          "between 0 and 1000000");
+  require(health_timeout_seconds > 0 && health_timeout_seconds <= 1e6, "--health-timeout",
+          fmt::format("{}", health_timeout_seconds), "above 0 and at most 1000000");
+  require(max_body_bytes >= 1024 && max_body_bytes <= (int64_t{1} << 30), "--max-body-bytes",
+          fmt::format("{}", max_body_bytes), "between 1024 and 1073741824");
+  require(max_connections >= 1, "--max-connections", fmt::format("{}", max_connections), "at least 1");
+  require(http_threads >= 1 && http_threads <= 64, "--http-threads", fmt::format("{}", http_threads),
+          "between 1 and 64");
+  const bool proper_origin = cors_origin.find_first_of("\r\n \t") == std::string::npos;
+  require(proper_origin, "--cors-origin", "a text with white space", "an origin such as https://example.org, or *");
+}
+
+std::string ServerOptions::effective_api_key() const {
+  if (!api_key.empty()) return api_key;
+  const char* from_environment = std::getenv("REPRISE_API_KEY");
+  return from_environment == nullptr ? "" : from_environment;
+}
+
+server::ApiOptions ServerOptions::api_options() const {
+  server::ApiOptions options;
+  options.http.host = host;
+  options.http.port = port;
+  options.http.threads = http_threads;
+  options.http.workers = http_threads;
+  options.http.max_connections = static_cast<size_t>(max_connections);
+  options.http.max_body_bytes = static_cast<size_t>(max_body_bytes);
+  options.http.access_log = access_log;
+  options.access.api_key = effective_api_key();
+  options.access.cors_origin = cors_origin;
+  options.allow_special_in_content = allow_special_in_content;
+  options.incremental_streams = stream_output;
+  options.health_timeout = milliseconds_of(health_timeout_seconds);
+  // What clients of SGLang look for there; the key is not among it.
+  options.server_info = nlohmann::ordered_json{{"host", host},
+                                               {"port", port},
+                                               {"device", session.device},
+                                               {"dtype", session.dtype},
+                                               {"kv_cache_dtype", session.kv_dtype},
+                                               {"mode", session.mode},
+                                               {"page_size", session.page_size},
+                                               {"chunked_prefill_size", session.max_prefill_tokens},
+                                               {"max_running_requests", max_running_requests},
+                                               {"max_queued_requests", max_queued_requests},
+                                               {"stream_output", stream_output},
+                                               {"capture_before_ready", capture_before_ready}}
+                            .dump();
+  return options;
+}
+
+server::ServedModel ServerOptions::served_model() const {
+  const std::filesystem::path path(session.model);
+  if (!std::filesystem::exists(path)) {
+    throw Error(ErrorCode::kNotFound, "there is no model at {}", path.string());
+  }
+  const std::filesystem::path directory = load::model_directory(path);
+  server::ServedModel model;
+  model.path = session.model;
+  model.name = served_model_name.empty() ? session.model : served_model_name;
+  model.generation_config = load::GenerationConfig::load(directory);
+  if (chat_template.empty()) {
+    model.chat_template = text::ChatTemplate::load(directory);
+  } else {
+    model.chat_template = text::ChatTemplate::from_source(read_file(chat_template, kMostTemplateBytes), chat_template);
+  }
+  return model;
+}
+
+}  // namespace reprise::cli

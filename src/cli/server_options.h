@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/command_line.h"
+#include "cli/session.h"
+#include "server/api_context.h"
+
+namespace reprise::cli {
+
+/// Options of `reprise serve`.
+struct ServerOptions {
+  SessionOptions session;
+  std::string host = "127.0.0.1";
+  int32_t port = 30000;
+  std::string served_model_name;
+  std::string chat_template;  ///< a file; "": the model's
+  std::string api_key;
+  std::string cors_origin = "*";
+  int32_t max_running_requests = 64;
+  int32_t max_queued_requests = 0;
+  int64_t kv_tokens = 0;
+  bool capture_before_ready = false;
+  bool allow_special_in_content = false;
+  bool stream_output = false;
+  bool access_log = false;
+  double drain_seconds = 30;
+  double health_timeout_seconds = 20;
+  int64_t max_body_bytes = int64_t{16} << 20;
+  int32_t max_connections = 8192;
+  int32_t http_threads = 2;
+
+  void add(CommandLine& command);
+  /// Throws kInvalidArgument for values out of range.
+  void check() const;
+  server::ApiOptions api_options() const;
+  /// The name, the template and the defaults of the model, whose weights are not touched.
+  server::ServedModel served_model() const;
+  std::string effective_api_key() const;  ///< of the option, else of REPRISE_API_KEY
+};
+
+}  // namespace reprise::cli

@@ -1,0 +1,42 @@
+#include "server/api_server.h"
+
+#include <algorithm>
+
+#include "server/endpoints.h"
+
+namespace reprise::server {
+namespace {
+
+/// For answers that are complete to reach their clients.
+constexpr std::chrono::milliseconds kLastWrites{2000};
+
+}  // namespace
+
+ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptions options)
+    : context_(std::make_unique<ApiContext>(service, std::move(model), std::move(options))) {
+  Router router;
+  add_health_endpoints(router, *context_);
+  add_model_endpoints(router, *context_);
+  add_completion_endpoint(router, *context_);
+  add_chat_endpoint(router, *context_);
+  http_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), context_->options.access),
+                                       context_->options.http);
+  context_->http = http_.get();
+  context_->relay =
+      std::make_shared<EventRelay>([http = http_.get()](std::function<void()> task) { http->post(std::move(task)); });
+  http_->start();
+}
+
+ApiServer::~ApiServer() { stop(std::chrono::milliseconds(0)); }
+
+void ApiServer::drain(std::chrono::milliseconds limit) {
+  context_->service.drain(limit);
+  stop(kLastWrites);
+}
+
+void ApiServer::stop(std::chrono::milliseconds limit) {
+  http_->stop(limit);
+  context_->relay->close();
+}
+
+}  // namespace reprise::server

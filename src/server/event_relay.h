@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+
+namespace reprise::server {
+
+/// A TokenEvent that outlives its callback.
+struct ChoiceEvent {
+  size_t choice = 0;  ///< which of the requests of one answer
+  std::optional<int32_t> token;
+  std::string text;
+  std::optional<engine::PositionLogprobs> logprobs;
+  std::vector<engine::PositionLogprobs> prompt_logprobs;
+  std::unique_ptr<engine::RequestOutput> output;  ///< with the last event of a request
+};
+
+class ChoiceEventSink {
+ public:
+  virtual ~ChoiceEventSink() = default;
+  virtual void on_event(ChoiceEvent& event) = 0;
+};
+
+/// Takes events from the engine's thread to the server's: that thread only appends to a list, and wakes the others once
+/// for all that comes before they look. Events arrive in order, one at a time.
+class EventRelay : public std::enable_shared_from_this<EventRelay> {
+ public:
+  /// `post` runs a task on the server's threads, one task at a time.
+  explicit EventRelay(std::function<void(std::function<void()>)> post) : post_(std::move(post)) {}
+
+  void push(std::shared_ptr<ChoiceEventSink> sink, ChoiceEvent event);
+  /// From here on nothing is posted any more: what comes is dropped.
+  void close();
+
+ private:
+  struct Item {
+    std::shared_ptr<ChoiceEventSink> sink;
+    ChoiceEvent event;
+  };
+
+  void deliver();
+
+  const std::function<void(std::function<void()>)> post_;
+  std::mutex mutex_;
+  std::vector<Item> items_;
+  bool closed_ = false;
+};
+
+}  // namespace reprise::server

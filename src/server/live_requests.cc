@@ -1,0 +1,42 @@
+#include "server/live_requests.h"
+
+namespace reprise::server {
+
+void LiveRequests::add(const std::string& name, engine::RequestId id) {
+  const std::lock_guard lock(mutex_);
+  by_name_.emplace(name, id);
+}
+
+void LiveRequests::remove(const std::string& name, engine::RequestId id) {
+  const std::lock_guard lock(mutex_);
+  const auto [begin, end] = by_name_.equal_range(name);
+  for (auto entry = begin; entry != end; ++entry) {
+    if (entry->second != id) continue;
+    by_name_.erase(entry);
+    return;
+  }
+}
+
+std::vector<engine::RequestId> LiveRequests::find_by_prefix(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<engine::RequestId> ids;
+  if (name.empty() || by_name_.find(name) == by_name_.end()) return ids;
+  for (auto entry = by_name_.lower_bound(name); entry != by_name_.end() && entry->first.starts_with(name); ++entry) {
+    ids.push_back(entry->second);
+  }
+  return ids;
+}
+
+std::vector<engine::RequestId> LiveRequests::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<engine::RequestId> ids;
+  for (const auto& [_, id] : by_name_) ids.push_back(id);
+  return ids;
+}
+
+size_t LiveRequests::size() const {
+  const std::lock_guard lock(mutex_);
+  return by_name_.size();
+}
+
+}  // namespace reprise::server

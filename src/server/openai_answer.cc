@@ -1,0 +1,114 @@
+#include "server/openai_answer.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "server/error_response.h"
+
+namespace reprise::server {
+namespace {
+
+constexpr std::string_view kDone = "data: [DONE]\n\n";
+
+}  // namespace
+
+void read_stream_fields(RequestFields& fields, OpenAiAnswerOptions& options) {
+  options.stream = fields.boolean("stream", false);
+  const Json* value = fields.find("stream_options");
+  if (value == nullptr) return;
+  RequestFields stream_options(*value, "stream_options");
+  options.include_usage = stream_options.boolean("include_usage", false);
+  options.continuous_usage = stream_options.boolean("continuous_usage_stats", false);
+  // It pads events against those who look at the lengths of encrypted ones; there is no encryption here.
+  stream_options.ignore({"include_obfuscation"});
+  stream_options.finish();
+  if (!options.stream) fields.fail("stream_options", "stream_options is given, but stream is not true.");
+}
+
+std::string_view finish_text(const engine::RequestOutput& output) {
+  return output.finish == engine::FinishReason::kCancelled ? "abort" : engine::name_of(output.finish);
+}
+
+Json matched_stop(const engine::RequestOutput& output) {
+  if (output.finish != engine::FinishReason::kStop) return nullptr;
+  if (!output.stop_string.empty()) return output.stop_string;
+  return output.stop_token ? Json(*output.stop_token) : Json();
+}
+
+OpenAiAnswer::OpenAiAnswer(std::shared_ptr<Exchange> exchange, OpenAiAnswerOptions options, size_t choices,
+                           int64_t prompt_tokens)
+    : exchange_(std::move(exchange)), options_(std::move(options)), outputs_(choices), prompt_tokens_(prompt_tokens) {
+  frame_ = R"(data: {"id":)";
+  append_json_string(frame_, options_.id);
+  frame_ += R"(,"object":)";
+  append_json_string(frame_, options_.chunk_object);
+  frame_ += fmt::format(R"(,"created":{},"model":)", options_.created);
+  append_json_string(frame_, options_.model);
+  frame_ += R"(,"system_fingerprint":null,"choices":[)";
+}
+
+void OpenAiAnswer::begin() {
+  if (options_.stream) exchange_->begin_stream("text/event-stream");
+}
+
+void OpenAiAnswer::on_event(ChoiceEvent& event) {
+  if (options_.stream) {
+    if (event.token) ++completion_tokens_;
+    stream_event(event);
+  }
+  if (!event.output) return;
+  if (!options_.stream) completion_tokens_ += static_cast<int64_t>(event.output->token_ids.size());
+  if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += cached_tokens_of(*event.output);
+  outputs_[event.choice] = std::move(event.output);
+}
+
+void OpenAiAnswer::on_complete() {
+  if (options_.stream) {
+    if (options_.include_usage) exchange_->write(frame_ + "],\"usage\":" + usage_text() + "}\n\n");
+    exchange_->write(kDone);
+    exchange_->end_stream();
+    return;
+  }
+  Json choices = Json::array();
+  for (size_t i = 0; i < outputs_.size(); ++i) choices.push_back(choice_json(i, *outputs_[i]));
+  const Json answer = {{"id", options_.id},       {"object", options_.object},     {"created", options_.created},
+                       {"model", options_.model}, {"system_fingerprint", nullptr}, {"choices", std::move(choices)}};
+  std::string body = to_text(answer);
+  body.pop_back();
+  body += ",\"usage\":" + usage_text() + "}";
+  exchange_->respond({.status = 200, .body = std::move(body), .headers = {}});
+}
+
+void OpenAiAnswer::on_failure(const Error& error) {
+  if (!options_.stream) {
+    exchange_->respond(error_response(std::make_exception_ptr(error)));
+    return;
+  }
+  exchange_->write("data: " + error_json(error) + "\n\n");
+  exchange_->write(kDone);
+  exchange_->end_stream();
+}
+
+void OpenAiAnswer::send_chunk(size_t choice, std::string_view body) {
+  std::string event = frame_;
+  event += fmt::format("{{\"index\":{},", choice);
+  event += body;
+  event += "}]";
+  if (options_.continuous_usage) {
+    event += ",\"usage\":" + usage_text();
+  } else if (options_.include_usage) {
+    event += ",\"usage\":null";
+  }
+  event += "}\n\n";
+  exchange_->write(event);
+}
+
+std::string OpenAiAnswer::usage_text() const {
+  return fmt::format(
+      R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}})",
+      prompt_tokens_, completion_tokens_, prompt_tokens_ + completion_tokens_, cached_tokens_);
+}
+
+}  // namespace reprise::server
