@@ -213,6 +213,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
         invited = true;
         const bool sent = co_await write("HTTP/1.1 100 Continue\r\n\r\n");
         if (!sent) co_return false;
+        continue;  // something may have come meanwhile
       }
       const bool more = co_await wait_for_input(deadline);
       if (!more && gone_) co_return false;
