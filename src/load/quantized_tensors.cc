@@ -156,6 +156,7 @@ void check_quantization(const ModelConfig& config) {
   std::set<std::string, std::less<>> known = {"lm_head"};
   for (const Group& group : groups_of(config)) {
     std::optional<LinearScheme> first;
+    bool mixed = false;
     for (const std::string& layer : group) {
       known.insert(layer);
       try {
@@ -164,10 +165,10 @@ void check_quantization(const ModelConfig& config) {
           unsupported.add(fmt::format("{} is {}", layer, name_of(scheme)));
         }
         if (!first) first = scheme;
-        if (scheme == *first) continue;
+        if (scheme == *first || mixed) continue;
         problems.add(fmt::format("{} is {}, but {}, which is computed with it, is {}", layer, name_of(scheme), group[0],
                                  name_of(*first)));
-        break;
+        mixed = true;
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kCorruptData) throw;
         problems.add(error.what());

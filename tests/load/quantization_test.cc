@@ -17,6 +17,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr const char* kDescription = "quant_model_description.json";
 constexpr const char* kGate = "model.layers.1.mlp.gate_proj";
@@ -188,6 +189,10 @@ TEST(Quantization, B32MixedSchemesAndADescriptionThatDoesNotMatchTheModelAreRefu
   EXPECT_THAT(copy.refused().what(),
               AllOf(HasSubstr("up_proj is W8A8_DYNAMIC"), HasSubstr("gate_proj"), HasSubstr("is FLOAT")));
   describe(kGate, "W8A8_DYNAMIC");
+  // The layers that come after such a pair are as good as they were.
+  describe("model.layers.1.self_attn.q_proj", "FLOAT");
+  EXPECT_THAT(copy.refused().what(), AllOf(HasSubstr("k_proj is W8A8_DYNAMIC"), Not(HasSubstr("no linear layer"))));
+  describe("model.layers.1.self_attn.q_proj", "W8A8_DYNAMIC");
   // Described as float, stored as int8.
   describe("model.layers.1.mlp.down_proj", "FLOAT");
   EXPECT_THAT(copy.refused().what(), AllOf(HasSubstr("\"model.layers.1.mlp.down_proj.weight\" is I8"),
