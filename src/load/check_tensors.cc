@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "load/json.h"
@@ -79,33 +80,43 @@ bool holds_the_same(const StoredTensor& a, const StoredTensor& b) {
 
 }  // namespace
 
-void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected) {
+void check_tensors(const std::vector<TensorSpec>& tensors, const std::string& what,
+                   const std::vector<ExpectedTensor>& expected) {
   Problems problems;
+  std::map<std::string_view, const TensorSpec*> stored_tensors;
+  for (const TensorSpec& tensor : tensors) stored_tensors.emplace(tensor.name, &tensor);
   std::set<std::string_view> known;
   for (const ExpectedTensor& tensor : expected) {
     known.insert(tensor.name);
-    const StoredTensor* stored = checkpoint.find(tensor.name);
-    if (stored == nullptr) {
+    const auto place = stored_tensors.find(tensor.name);
+    if (place == stored_tensors.end()) {
       if (tensor.required) problems.add(fmt::format("{} is missing", printable(tensor.name)));
       continue;
     }
-    if (!fits(stored->shape, tensor)) {
+    const TensorSpec& stored = *place->second;
+    if (!fits(stored.shape, tensor)) {
       std::string wanted = tensor.shape.to_string();
       for (const Shape& shape : tensor.equivalent_shapes) wanted += " or " + shape.to_string();
       problems.add(
-          fmt::format("{} has the shape {}, not {}", printable(tensor.name), stored->shape.to_string(), wanted));
+          fmt::format("{} has the shape {}, not {}", printable(tensor.name), stored.shape.to_string(), wanted));
     }
-    if (std::ranges::find(tensor.dtypes, stored->dtype) == tensor.dtypes.end()) {
-      problems.add(fmt::format("{} is {}, not {}", printable(tensor.name), safetensors_name(stored->dtype),
+    if (std::ranges::find(tensor.dtypes, stored.dtype) == tensor.dtypes.end()) {
+      problems.add(fmt::format("{} is {}, not {}", printable(tensor.name), safetensors_name(stored.dtype),
                                allowed_names(tensor.dtypes)));
     }
   }
-  for (const StoredTensor& stored : checkpoint.tensors()) {
+  for (const TensorSpec& stored : tensors) {
     if (!known.contains(stored.name) && !is_harmless(stored.name)) {
       problems.add(fmt::format("{} is not part of this model", printable(stored.name)));
     }
   }
-  problems.throw_if_any(ErrorCode::kCorruptData, checkpoint.path().string() + " does not fit its config.json");
+  problems.throw_if_any(ErrorCode::kCorruptData, what + " does not fit its config.json");
+}
+
+void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected) {
+  std::vector<TensorSpec> tensors;
+  for (const StoredTensor& stored : checkpoint.tensors()) tensors.push_back({stored.name, stored.dtype, stored.shape});
+  check_tensors(tensors, checkpoint.path().string(), expected);
 }
 
 std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config) {

@@ -5,6 +5,7 @@
 
 #include "load/checkpoint.h"
 #include "load/model_config.h"
+#include "load/safetensors_writer.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -26,6 +27,10 @@ struct ExpectedTensor {
 /// that the model is another one (biases without attention_bias, for instance), except for the `rotary_emb.inv_freq`
 /// buffers that old writers saved, which follow from the config.
 void check_tensors(const Checkpoint& checkpoint, const std::vector<ExpectedTensor>& expected);
+
+/// The same of tensors that are to become a checkpoint, which `what` names.
+void check_tensors(const std::vector<TensorSpec>& tensors, const std::string& what,
+                   const std::vector<ExpectedTensor>& expected);
 
 /// Every tensor of a Qwen3 or Qwen3-MoE checkpoint, under Hugging Face's names, in the order of the layers: those of
 /// quantised layers as their scheme stores them (see load/quantized_tensors.h). lm_head.weight is optional where the

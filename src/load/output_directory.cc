@@ -9,6 +9,15 @@
 #include "base/error.h"
 
 namespace reprise::load {
+namespace {
+
+/// Whether loading a model looks for a file of that name to find its tensors, or how they are stored.
+bool is_read_with_weights(const std::string& name) {
+  return name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+         (name.starts_with("quant_model_description") && name.ends_with(".json"));
+}
+
+}  // namespace
 
 void check_model_directory(const std::filesystem::path& directory, uint64_t total) {
   if (directory.empty()) throw Error(ErrorCode::kInvalidArgument, "the directory to write has no name");
@@ -26,7 +35,7 @@ void check_model_directory(const std::filesystem::path& directory, uint64_t tota
   if (std::filesystem::is_directory(directory, failure)) {
     for (const auto& entry : std::filesystem::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      if (name == "config.json" || name == "model.safetensors.index.json" || name.ends_with(".safetensors")) {
+      if (is_read_with_weights(name)) {
         throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
             .remedy("name a new directory, or remove the old model");
       }

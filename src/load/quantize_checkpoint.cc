@@ -124,7 +124,9 @@ class CheckpointQuantizer {
   void check(const std::filesystem::path& model, const std::filesystem::path& output) {
     const Checkpoint checkpoint = Checkpoint::open(model);
     check_tensors(checkpoint, expected_tensors(config_));
-    check_model_directory(output, total_bytes(plan(checkpoint)));
+    const std::vector<TensorSpec> specs = plan(checkpoint);
+    check_loads(output, specs);
+    check_model_directory(output, total_bytes(specs));
   }
 
   std::vector<LayerError> write(const std::filesystem::path& model, const std::filesystem::path& output) {
@@ -137,6 +139,7 @@ class CheckpointQuantizer {
     }
     checkpoint_ = &checkpoint;
     const std::vector<TensorSpec> specs = plan(checkpoint);
+    check_loads(output, specs);
     prepare_model_directory(output, total_bytes(specs));
     SafetensorsWriter writer(output / "model.safetensors", specs);
     writer_ = &writer;
@@ -182,11 +185,23 @@ class CheckpointQuantizer {
                   printable(options_.ignore[static_cast<size_t>(unused - used.begin())]))
           .remedy("names are such as model.layers.0.mlp.down_proj");
     }
-    // Layers that are computed together must stay together.
+    if (schemes_.empty()) {
+      throw Error(ErrorCode::kInvalidArgument, "no layer is left to quantise: --ignore matches all of them");
+    }
+    check_groups();
+  }
+
+  /// Layers that are computed together must stay together.
+  void check_groups() const {
     ModelConfig quantized = config_;
     std::vector<std::string> unused_keys;
     quantized.quantization = Quantization::from_description(description({}), "the choice of layers", unused_keys);
-    check_quantization(quantized);
+    try {
+      check_quantization(quantized);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCorruptData) throw;
+      throw Error(ErrorCode::kInvalidArgument, "{}", error.message()).remedy("let --ignore name all of them, or none");
+    }
   }
 
   LinearScheme scheme_of(const std::string& layer) const {
@@ -311,10 +326,11 @@ class CheckpointQuantizer {
   std::string new_config() const {
     const std::filesystem::path file = directory_ / "config.json";
     Json config = Json::parse(read_file(file, kMaxConfigBytes));
-    if (tied_head_ != nullptr) config["tie_word_embeddings"] = false;
+    // A head in int8 is a weight of its own, whether it was one before or not.
+    if (scheme_of(kHead) != LinearScheme::kFloat) config["tie_word_embeddings"] = false;
     if (options_.convention != Quantization::Convention::kCompressedTensors) return config.dump(2) + "\n";
     Json ignore = Json::array();
-    if (!options_.head) ignore.push_back(kHead);
+    if (scheme_of(kHead) == LinearScheme::kFloat) ignore.push_back(kHead);
     if (config_.num_experts > 0) ignore.push_back("re:.*mlp\\.gate$");
     for (const std::string& layer : linear_layers(config_)) {
       if (scheme_of(layer) == LinearScheme::kFloat) ignore.push_back(layer);
@@ -331,6 +347,20 @@ class CheckpointQuantizer {
                                      {"ignore", ignore},
                                      {"config_groups", {{"group_0", group}}}};
     return config.dump(2) + "\n";
+  }
+
+  /// That the tensors fit the config and the description that go with them, as loading will ask.
+  void check_loads(const std::filesystem::path& output, const std::vector<TensorSpec>& specs) const {
+    try {
+      ModelConfig written = ModelConfig::parse(new_config(), "the new config.json");
+      if (options_.convention == Quantization::Convention::kModelSlim) {
+        written.quantization =
+            Quantization::from_description(description(specs), "the new description", written.unused_keys);
+      }
+      check_tensors(specs, output.string(), expected_tensors(written));
+    } catch (const Error& error) {
+      throw Error(ErrorCode::kInternal, "the quantised model would not load: {}", error.what());
+    }
   }
 
   /// The config comes last: without it a directory is no model.

@@ -59,6 +59,7 @@ class Quantize(unittest.TestCase):
         cases = {("--scheme", "w8a8"): "--calibrate",
                  ("--scheme", "w8a8", "--format", "compressed-tensors", "--calibrate", DATA): "each token only",
                  ("--ignore", "nothing"): "nothing", ("--ignore", "("): "does not compile",
+                 ("--ignore", ".*q_proj"): "computed with it", ("--ignore", ""): "no layer is left",
                  ("--scheme", "w4a8"): "w4a8", ("--calibration-texts", 0): "at least 1"}
         for arguments, message in cases.items():
             with self.subTest(arguments=arguments):

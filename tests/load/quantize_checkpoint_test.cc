@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Convention = Quantization::Convention;
 
@@ -34,6 +35,25 @@ ModelConfig expect_fits(const std::filesystem::path& directory) {
   EXPECT_NO_THROW(check_quantized_values(checkpoint, config));
   EXPECT_TRUE(config.unused_keys.empty());
   return config;
+}
+
+/// A copy of a model with another config, and with tensors as `change` makes them.
+void copy_model(const std::string& model, const std::filesystem::path& directory,
+                const std::function<void(nlohmann::json& config)>& change_config,
+                const std::function<void(std::map<std::string, StoredTensor>& tensors)>& change) {
+  std::filesystem::create_directory(directory);
+  nlohmann::json config = nlohmann::json::parse(read_file(model_directory(model) / "config.json"));
+  change_config(config);
+  write_text_file(directory / "config.json", config.dump());
+  const Checkpoint source = Checkpoint::open(model_directory(model));
+  std::map<std::string, StoredTensor> tensors;
+  for (const StoredTensor& tensor : source.tensors()) tensors.emplace(tensor.name, tensor);
+  change(tensors);
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.dtype, tensor.shape});
+  SafetensorsWriter writer(directory / "model.safetensors", specs);
+  for (const auto& [name, tensor] : tensors) writer.write(name, tensor.bytes);
+  writer.finish();
 }
 
 /// Every weight within half a step of the float one, and the largest of a row 127 steps.
@@ -124,6 +144,53 @@ TEST(QuantizeCheckpoint, AHeadTiedToTheEmbeddingBecomesAWeightOfItsOwn) {
   }
 }
 
+TEST(QuantizeCheckpoint, AHeadThatAConfigTiesButTheFileHoldsIsQuantisedAsItIs) {
+  for (const Convention convention : {Convention::kModelSlim, Convention::kCompressedTensors}) {
+    // The same numbers as the embedding's, and others.
+    for (const char* source : {"model.embed_tokens.weight", "lm_head.weight"}) {
+      TemporaryDirectory directory;
+      copy_model(
+          "dense", directory / "in", [](nlohmann::json& config) { config["tie_word_embeddings"] = true; },
+          [&](auto& tensors) { tensors["lm_head.weight"] = tensors.at(source); });
+      QuantizeOptions options;
+      options.convention = convention;
+      options.head = true;
+      quantize_checkpoint(directory / "in", directory / "out", options);
+      EXPECT_FALSE(expect_fits(directory / "out").tie_word_embeddings);
+      expect_nearest(Checkpoint::open(model_directory("dense")), Checkpoint::open(directory / "out"), source,
+                     "lm_head");
+    }
+  }
+}
+
+TEST(QuantizeCheckpoint, AHeadThatIsIgnoredStaysFloatWhateverElseIsAskedFor) {
+  for (const Convention convention : {Convention::kModelSlim, Convention::kCompressedTensors}) {
+    for (const char* model : {"dense", "dense-tied-bias"}) {
+      TemporaryDirectory directory;
+      QuantizeOptions options;
+      options.convention = convention;
+      options.head = true;
+      options.ignore = {"lm_head"};
+      quantize_checkpoint(model_directory(model), directory / "out", options);
+      const ModelConfig config = expect_fits(directory / "out");
+      EXPECT_FALSE(quantizes_head(config));
+      EXPECT_EQ(config.tie_word_embeddings, ModelConfig::load(model_directory(model)).tie_word_embeddings);
+    }
+  }
+}
+
+TEST(QuantizeCheckpoint, ADirectoryWithAFileThatWouldBeReadWithTheModelIsRefused) {
+  for (const char* name : {"config.json", "quant_model_description.json", "quant_model_description_w8a8.json",
+                           "quant_model_weights.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
+    TemporaryDirectory directory;
+    write_text_file(directory / name, "{}");
+    const Error error = error_of([&] { quantize_checkpoint(model_directory("dense"), directory.path(), {}); });
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr(name));
+    EXPECT_FALSE(std::filesystem::exists(directory / "model.safetensors"));
+  }
+}
+
 TEST(QuantizeCheckpoint, LayersMayStayFloat) {
   for (const Convention convention : {Convention::kModelSlim, Convention::kCompressedTensors}) {
     TemporaryDirectory directory;
@@ -144,6 +211,7 @@ TEST(QuantizeCheckpoint, RefusesWhatCannotBeDoneAndLeavesNoModel) {
     const Error error = error_of([&] { quantize_checkpoint(model, directory / "out", options); });
     EXPECT_FALSE(std::filesystem::exists(directory / "out" / "config.json"));
     EXPECT_FALSE(std::filesystem::exists(directory / "out" / "model.safetensors"));
+    EXPECT_TRUE(error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled);
     return std::string(error.what());
   };
   const std::filesystem::path dense = model_directory("dense");
@@ -153,6 +221,11 @@ TEST(QuantizeCheckpoint, RefusesWhatCannotBeDoneAndLeavesNoModel) {
   EXPECT_THAT(refused(options, dense), HasSubstr("\"mlp.down_proj\""));
   options.ignore = {".*q_proj"};
   EXPECT_THAT(refused(options, dense), AllOf(HasSubstr("q_proj"), HasSubstr("computed with it")));
+  EXPECT_THAT(refused(options, dense), Not(HasSubstr("no linear layer")));
+  for (const char* all : {"", "model"}) {
+    options.ignore = {all};
+    EXPECT_THAT(refused(options, dense), HasSubstr("no layer is left"));
+  }
   options.ignore = {};
   options.scheme = LinearScheme::kW8A8;
   EXPECT_THAT(refused(options, dense), HasSubstr("no range for the input of"));
@@ -167,19 +240,16 @@ TEST(QuantizeCheckpoint, RefusesWhatCannotBeDoneAndLeavesNoModel) {
 
 TEST(QuantizeCheckpoint, AWeightThatIsNoNumberIsRefusedByName) {
   TemporaryDirectory directory;
-  std::filesystem::create_directory(directory / "in");
-  std::filesystem::copy(model_directory("dense") / "config.json", directory / "in" / "config.json");
-  const Checkpoint source = Checkpoint::open(model_directory("dense"));
-  std::vector<TensorSpec> specs;
-  for (const StoredTensor& tensor : source.tensors()) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
-  SafetensorsWriter writer(directory / "in" / "model.safetensors", specs);
-  for (const StoredTensor& tensor : source.tensors()) {
-    std::vector<std::byte> bytes(tensor.bytes.begin(), tensor.bytes.end());
-    const uint16_t infinity = 0x7F80;
-    if (tensor.name == std::string(kUp) + ".weight") std::memcpy(bytes.data() + 96 * 2 * 5, &infinity, 2);
-    writer.write(tensor.name, bytes);
-  }
-  writer.finish();
+  std::vector<std::byte> bytes;
+  copy_model(
+      "dense", directory / "in", [](nlohmann::json&) {},
+      [&](auto& tensors) {
+        StoredTensor& tensor = tensors.at(std::string(kUp) + ".weight");
+        bytes.assign(tensor.bytes.begin(), tensor.bytes.end());
+        const uint16_t infinity = 0x7F80;
+        std::memcpy(bytes.data() + 96 * 2 * 5, &infinity, 2);
+        tensor.bytes = bytes;
+      });
   const Error error = error_of([&] { quantize_checkpoint(directory / "in", directory / "out", {}); });
   EXPECT_EQ(error.code(), ErrorCode::kCorruptData);
   EXPECT_THAT(error.what(), AllOf(HasSubstr(kUp), HasSubstr("row 5")));
