@@ -165,6 +165,7 @@ void add_bench(CommandLine& program) {
   add_bench_replay(bench);
   add_bench_kernels(bench);
   add_bench_serve(bench);
+  add_bench_one_batch_server(bench);
 }
 
 }  // namespace reprise::cli

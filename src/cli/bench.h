@@ -25,6 +25,7 @@ void add_bench_prefill(CommandLine& bench);
 void add_bench_kernels(CommandLine& bench);
 void add_bench_batch(CommandLine& bench);
 void add_bench_serve(CommandLine& bench);
+void add_bench_one_batch_server(CommandLine& bench);
 
 /// The options that every benchmark has.
 struct BenchOptions {

@@ -205,6 +205,14 @@ bool CommandLine::given(const std::string& name) const {
   return option != nullptr && option->count() > 0;
 }
 
+std::vector<std::string> CommandLine::given_names() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : parser_->app->get_options([](const CLI::Option* o) { return o->count() > 0; })) {
+    names.push_back(option->get_name());
+  }
+  return names;
+}
+
 void CommandLine::footer(const std::string& text) { parser_->app->footer(text); }
 
 void CommandLine::version(const std::string& text) { parser_->app->set_version_flag("--version", text); }

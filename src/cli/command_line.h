@@ -50,6 +50,8 @@ class CommandLine {
   void required();
   /// Whether the arguments named an option, e.g. "--mode". True or false only once they are read.
   bool given(const std::string& name) const;
+  /// All options that the arguments named, each by its longest name: "--mode".
+  std::vector<std::string> given_names() const;
   /// Text after the options in --help.
   void footer(const std::string& text);
   /// Adds --version.

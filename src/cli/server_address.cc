@@ -7,9 +7,13 @@
 namespace reprise::cli {
 
 void ServerAddress::add(CommandLine& command) {
-  command.option("--base-url", base_url, "the server, http://HOST:PORT; instead of --host and --port");
   command.option("--host", host, "where the server listens");
   command.option("--port", port, "its port");
+  add_optional(command);
+}
+
+void ServerAddress::add_optional(CommandLine& command) {
+  command.option("--base-url", base_url, "the server, http://HOST:PORT");
   command.option("--api-key", api_key, "sent as a bearer token; without: OPENAI_API_KEY, if it is set");
   command.option("--timeout", timeout, "most seconds without a byte from the server");
 }

@@ -17,6 +17,8 @@ struct ServerAddress {
   double timeout = 600;
 
   void add(CommandLine& command);
+  /// The same for a command that asks a server only when it is given one: with --base-url.
+  void add_optional(CommandLine& command);
   /// Throws for an address that is none, and for a host that is not known.
   std::unique_ptr<client::HttpLoop> connect() const;
   std::string url() const;
