@@ -75,6 +75,7 @@ KvPoolOptions pool_options(const EngineOptions& options) {
   result.tokens = options.kv_tokens;
   result.sequences = options.max_running;
   result.scratch_slots = replay::choose_buckets(options.buckets).back();
+  result.prefix_cache = options.prefix_cache;
   result.poison = options.poison;
   result.shuffle_seed = options.shuffle_pages;
   return result;
@@ -143,7 +144,11 @@ struct Engine::Parts {
         pool(device, model->kv_layout(), pool_options(options)),
         runner(registry, device, method(), vocabulary, graph_names(*model, pool), runner_options(options, pool)),
         balancer(model->expert_places(), options.experts),
-        loop(pool, step_function(), std::move(tokenizer), loop_options(options, vocabulary, runner)) {}
+        loop(pool, step_function(), std::move(tokenizer), loop_options(options, vocabulary, runner)) {
+    if (options.prefix_cache && !pool.has_prefix_cache()) {
+      log_info("the prefix cache is off: the model keeps state for each sequence");
+    }
+  }
 
   replay::StepMethod method() {
     return [the_model = model.get(), tensors = pool.tensors()](ops::ForwardContext& context) {
@@ -278,6 +283,7 @@ const EngineOptions& Engine::options() const { return parts_->options; }
 const model::Model& Engine::model() const { return *parts_->model; }
 const text::Tokenizer* Engine::tokenizer() const { return parts_->loop.tokenizer(); }
 const StepLog& Engine::step_log() const { return parts_->step_log; }
+void Engine::flush_prefix_cache() { parts_->pool.flush_cache(); }
 KvPool& Engine::kv_pool() { return parts_->pool; }
 replay::GraphRunner& Engine::runner() { return parts_->runner; }
 const ExpertBalancer& Engine::expert_balancer() const { return parts_->balancer; }

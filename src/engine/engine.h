@@ -37,6 +37,9 @@ struct EngineOptions {
   /// the device's free memory.
   int64_t kv_tokens = 0;
   int32_t page_size = 16;
+  /// Full pages of the KV cache are kept for later requests that begin with the same tokens, which changes no result.
+  /// Models that keep state for each sequence go without.
+  bool prefix_cache = true;
   bool poison = false;                 ///< debug: NaN in everything that must not be read
   uint64_t shuffle_pages = 0;          ///< debug: not 0: seed of a random order of pages
   std::vector<int32_t> end_token_ids;  ///< the model's own: they end a request unless ignore_eos
@@ -103,6 +106,8 @@ class Engine {
   Statistics statistics() const;
   const EngineOptions& options() const;  ///< with what was filled in
   const model::Model& model() const;
+  /// Forgets what the prefix cache keeps.
+  void flush_prefix_cache();
   /// Null when there is none.
   const text::Tokenizer* tokenizer() const;
   KvPool& kv_pool();

@@ -53,10 +53,11 @@ KvPool::KvPool(device::Device& device, model::KvLayout layout, const KvPoolOptio
   check_options(options_);
   scratch_pages_ = pages_for(options_.scratch_slots);
   pages_ = scratch_pages_ + pages_for(options_.tokens);
-  page_used_.assign(static_cast<size_t>(pages_), false);
+  holders_.assign(static_cast<size_t>(pages_), 0);
   const int32_t slots = options_.scratch_slots + options_.sequences;
   slot_used_.assign(static_cast<size_t>(slots), false);
   create_tensors();
+  if (options_.prefix_cache && !has_sequence_state_) cache_.emplace(pages_, options_.page_size);
   // Descending, so that the first pages are given out first.
   free_pages_.reserve(static_cast<size_t>(usable_pages()));
   for (int32_t page = pages_ - 1; page >= scratch_pages_; --page) free_pages_.push_back(page);
@@ -94,10 +95,15 @@ void KvPool::create_tensors() {
 bool KvPool::allocate(int32_t count, std::vector<int32_t>& pages) {
   if (count > free_pages()) return false;
   for (int32_t i = 0; i < count; ++i) {
+    if (free_pages_.empty()) {
+      const int32_t oldest = cache_->oldest_unused();
+      cache_->erase(oldest);
+      free_page(oldest);
+    }
     if (options_.shuffle_seed != 0) {
       std::swap(free_pages_[shuffle_() % free_pages_.size()], free_pages_.back());
     }
-    page_used_[static_cast<size_t>(free_pages_.back())] = true;
+    holders_[static_cast<size_t>(free_pages_.back())] = 1;
     pages.push_back(free_pages_.back());
     free_pages_.pop_back();
   }
@@ -105,11 +111,49 @@ bool KvPool::allocate(int32_t count, std::vector<int32_t>& pages) {
 }
 
 void KvPool::release(std::span<const int32_t> pages) {
-  for (const int32_t page : pages) {
-    REPRISE_CHECK(page >= scratch_pages_ && page < pages_ && page_used_[static_cast<size_t>(page)]);
-    page_used_[static_cast<size_t>(page)] = false;
-    if (options_.poison) fill_entries(Granularity::kToken, page, kPoison);
-    free_pages_.push_back(page);
+  for (size_t i = pages.size(); i-- > 0;) {
+    const int32_t page = pages[i];
+    REPRISE_CHECK(page >= scratch_pages_ && page < pages_ && is_held(page));
+    if (--holders_[static_cast<size_t>(page)] > 0) continue;
+    if (cache_ && cache_->contains(page)) {
+      cache_->add_unused(page);
+    } else {
+      free_page(page);
+    }
+  }
+}
+
+void KvPool::free_page(int32_t page) {
+  if (options_.poison) fill_entries(Granularity::kToken, page, kPoison);
+  free_pages_.push_back(page);
+}
+
+std::optional<PrefixCache::Node> KvPool::find_cached(PrefixCache::NodeId parent, std::string_view salt,
+                                                     std::span<const int32_t> tokens) {
+  if (!cache_) return std::nullopt;
+  const std::optional<PrefixCache::Node> found = cache_->find(parent, salt, tokens);
+  if (!found) return std::nullopt;
+  if (!is_held(found->page)) cache_->take_unused(found->page);
+  ++holders_[static_cast<size_t>(found->page)];
+  return found;
+}
+
+PrefixCache::Node KvPool::add_cached(int32_t page, PrefixCache::NodeId parent, std::string_view salt,
+                                     std::span<const int32_t> tokens) {
+  REPRISE_CHECK(cache_ && is_held(page));
+  if (const std::optional<PrefixCache::Node> found = find_cached(parent, salt, tokens)) {
+    release({&page, 1});
+    return *found;
+  }
+  return cache_->insert(page, parent, salt, tokens);
+}
+
+void KvPool::flush_cache() {
+  if (!cache_) return;
+  for (int32_t page = scratch_pages_; page < pages_; ++page) {
+    if (!cache_->contains(page)) continue;
+    cache_->erase(page);
+    if (!is_held(page)) free_page(page);
   }
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "device/device.h"
+#include "engine/prefix_cache.h"
 #include "model/kv_layout.h"
 #include "tensor/tensor.h"
 
@@ -18,11 +21,15 @@ struct KvPoolOptions {
   int32_t scratch_slots = 1;  ///< rows of the largest bucket: padded row i writes slot i
   bool poison = false;        ///< debug: what is not in use holds 0xFF bytes, which are NaN in every float type
   uint64_t shuffle_seed = 0;  ///< not 0: pages are given out in a random order, for tests
+  /// Full pages can be found again by their tokens. Without effect where the model keeps state for each sequence, which
+  /// no page holds.
+  bool prefix_cache = false;
 };
 
 /// The KV cache: pages for what is kept per token, slots for what is kept per sequence. The first pages and slots are
-/// scratch, reserved for ever. Page p holds the token slots [p * page_size, (p + 1) * page_size) of every per-token
-/// buffer. For one thread.
+/// scratch, reserved for ever. A page has holders, and is given out again when it has none; with a prefix cache full
+/// pages are kept until others are needed, those that were given up first going first. Page p holds the token slots [p
+/// * page_size, (p + 1) * page_size) of every per-token buffer. For one thread.
 class KvPool {
  public:
   /// Allocates everything at once. kInvalidArgument for options out of range, kOutOfMemory.
@@ -35,7 +42,10 @@ class KvPool {
   int32_t page_size() const { return options_.page_size; }
   int32_t pages() const { return pages_; }                  ///< with scratch
   int32_t scratch_pages() const { return scratch_pages_; }  ///< the first ones
-  int32_t free_pages() const { return static_cast<int32_t>(free_pages_.size()); }
+  /// Pages that can be allocated: those kept in the prefix cache alone count.
+  int32_t free_pages() const { return static_cast<int32_t>(free_pages_.size()) + cached_pages(); }
+  /// Pages that the prefix cache alone keeps.
+  int32_t cached_pages() const { return cache_ ? cache_->unused() : 0; }
   /// Pages that requests can have when nothing runs.
   int32_t usable_pages() const { return pages_ - scratch_pages_; }
   int32_t pages_for(int64_t tokens) const {
@@ -45,10 +55,25 @@ class KvPool {
   int32_t free_sequence_slots() const { return static_cast<int32_t>(free_slots_.size()); }
   size_t bytes() const { return bytes_; }
 
-  /// Appends `count` pages to `pages`, anywhere in the pool. False, and nothing done, when there are not so many.
+  /// Appends `count` pages to `pages`, anywhere in the pool, each with one holder. False, and nothing done, when there
+  /// are not so many.
   bool allocate(int32_t count, std::vector<int32_t>& pages);
-  /// Gives pages back; in poison mode their content turns to NaN. kInternal for a page that is scratch or free.
+  /// Each page has one holder less. In poison mode the content of those that are not kept turns to NaN. The pages are
+  /// of one sequence, in its order: the last ones are the first to go from the cache. kInternal for a page that is
+  /// scratch or free.
   void release(std::span<const int32_t> pages);
+
+  bool has_prefix_cache() const { return cache_.has_value(); }
+  /// The page that holds `tokens`, a page full, behind those of the node `parent`, with one more holder.
+  std::optional<PrefixCache::Node> find_cached(PrefixCache::NodeId parent, std::string_view salt,
+                                               std::span<const int32_t> tokens);
+  /// Lets the prefix cache know what a held page is full of. When another page holds just that, the caller gets that
+  /// one instead, and gives up its own.
+  PrefixCache::Node add_cached(int32_t page, PrefixCache::NodeId parent, std::string_view salt,
+                               std::span<const int32_t> tokens);
+  /// Forgets what pages hold; those without holders are free at once.
+  void flush_cache();
+
   /// A slot whose state is all zeros, or -1 when there is none.
   int32_t allocate_sequence_slot();
   void release_sequence_slot(int32_t slot);
@@ -60,6 +85,8 @@ class KvPool {
 
  private:
   void create_tensors();
+  bool is_held(int32_t page) const { return holders_[static_cast<size_t>(page)] > 0; }
+  void free_page(int32_t page);
   void fill_entries(model::KvBuffer::Granularity granularity, int32_t index, unsigned char value);
   uint64_t checksum(model::KvBuffer::Granularity granularity, int32_t index) const;
   size_t entry_bytes(const model::KvBuffer& buffer) const;
@@ -74,7 +101,8 @@ class KvPool {
   std::vector<Tensor> tensors_;
   std::vector<int32_t> free_pages_;
   std::vector<int32_t> free_slots_;
-  std::vector<bool> page_used_;
+  std::vector<int32_t> holders_;  // of each page
+  std::optional<PrefixCache> cache_;
   std::vector<bool> slot_used_;
   std::mt19937_64 shuffle_;
 };

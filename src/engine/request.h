@@ -50,7 +50,9 @@ struct RequestOutput {
   std::optional<int32_t> stop_token;  ///< the end token or stop token that ended it
   std::optional<Error> error;         ///< when finish is kError
   int32_t prompt_tokens = 0;
-  uint64_t seed = 0;  ///< the one used
+  int32_t cached_tokens = 0;  ///< of the prompt, found in the prefix cache when the request began
+  int32_t preemptions = 0;    ///< how often it lost its pages and was computed again
+  uint64_t seed = 0;          ///< the one used
 };
 
 /// One produced token, or the end of a request.
@@ -77,7 +79,11 @@ struct Request {
   /// max_new_tokens 0 the prompt is read for them alone.
   std::optional<int32_t> prompt_logprobs = {};
   int32_t prompt_logprobs_start = 0;  ///< the first token of the prompt that they are wanted of
-  std::string label = {};             ///< what the client calls it, for logs
+  int32_t priority = 0;               ///< higher ones are run first, and lose their pages last
+  /// Only requests of the same salt share what the prefix cache keeps: a secret keeps others from finding out by their
+  /// speed what was asked.
+  std::string cache_salt = {};
+  std::string label = {};  ///< what the client calls it, for logs
 };
 
 }  // namespace reprise::engine

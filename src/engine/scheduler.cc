@@ -7,7 +7,19 @@
 
 namespace reprise::engine {
 
-Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options) : pool_(pool), options_(options), builder_(pool) {
+namespace {
+
+// How much of what they may still produce sequences are expected to produce before others end: requests seldom use what
+// they allow. After a preemption it is all, and comes down again over so many decode steps.
+constexpr double kLeastGrowthShare = 0.3;
+constexpr double kGrowthShareDecay = (1 - kLeastGrowthShare) / 1000;
+// Requests without a limit of their own allow as much as the context holds.
+constexpr int32_t kMostExpectedTokens = 2048;
+
+}  // namespace
+
+Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options)
+    : pool_(pool), options_(options), growth_share_(kLeastGrowthShare), builder_(pool) {
   const auto require = [](bool allowed, const char* field, int32_t value) {
     if (!allowed) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be at least 1", field, value);
   };
@@ -17,6 +29,8 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options) : pool_(pool
   REPRISE_CHECK(options.replayed_sizes.empty() || options.replayed_sizes.back() <= options.max_prefill_tokens);
   running_.reserve(static_cast<size_t>(options.max_running));
   step_sequences_.reserve(static_cast<size_t>(options.max_running));
+  readers_.reserve(static_cast<size_t>(options.max_running));
+  by_length_.reserve(static_cast<size_t>(options.max_running));
   builder_.reserve(std::max(options.max_running, options.max_prefill_tokens), options.max_running,
                    std::min(pool.usable_pages(), pool.pages_for(options.max_context)));
 }
@@ -37,19 +51,30 @@ void Scheduler::check_fits(const RequestSize& size) const {
   }
 }
 
-int32_t Scheduler::pages_of(const Sequence& sequence) const { return pool_.pages_for(sequence.size().kv_tokens()); }
+bool Scheduler::is_more_urgent(const Sequence* a, const Sequence* b) {
+  if (a->request().priority != b->request().priority) return a->request().priority > b->request().priority;
+  return a->id() < b->id();
+}
 
 void Scheduler::add(Sequence& sequence) {
-  // Reserved here, so that admission in the middle of decoding has less to do.
-  sequence.pages.reserve(static_cast<size_t>(pages_of(sequence)));
-  waiting_.push_back(&sequence);
+  // Reserved here, so that pages which come in the middle of decoding allocate nothing.
+  sequence.pages.reserve(static_cast<size_t>(pool_.pages_for(sequence.size().kv_tokens())));
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), &sequence, is_more_urgent), &sequence);
 }
 
 void Scheduler::remove(Sequence& sequence) {
-  std::erase(waiting_, &sequence);
-  if (std::erase(running_, &sequence) == 0) return;
+  if (std::erase(running_, &sequence) == 0) {
+    std::erase(waiting_, &sequence);
+    return;
+  }
+  give_up_memory(sequence);
+}
+
+void Scheduler::give_up_memory(Sequence& sequence) {
   pool_.release(sequence.pages);
   sequence.pages.clear();
+  sequence.cached_pages = 0;
+  sequence.cache_node = PrefixCache::kRoot;
   if (sequence.sequence_slot >= 0) pool_.release_sequence_slot(sequence.sequence_slot);
   sequence.sequence_slot = -1;
 }
@@ -57,15 +82,87 @@ void Scheduler::remove(Sequence& sequence) {
 void Scheduler::admit() {
   while (!waiting_.empty() && running() < options_.max_running) {
     Sequence& sequence = *waiting_.front();
-    if (pool_.has_sequence_state() && pool_.free_sequence_slots() == 0) return;
-    if (!pool_.allocate(pages_of(sequence), sequence.pages)) return;
-    if (pool_.has_sequence_state()) sequence.sequence_slot = pool_.allocate_sequence_slot();
+    if (!try_admit(sequence)) return;
     waiting_.pop_front();
-    running_.push_back(&sequence);
+    running_.insert(std::upper_bound(running_.begin(), running_.end(), &sequence, is_more_urgent), &sequence);
+    sequence.begin();
+  }
+}
+
+bool Scheduler::try_admit(Sequence& sequence) {
+  if (pool_.has_sequence_state() && pool_.free_sequence_slots() == 0) return false;
+  int32_t growth = 0;
+  if (!running_.empty()) {
+    growth = expected_growth(sequence);
+    for (const Sequence* other : running_) growth += expected_growth(*other);
+  }
+  if (growth > pool_.free_pages()) return false;
+  // Pages that are found without another holder are free ones until then.
+  find_cached_pages(sequence);
+  const int32_t needed = pool_.pages_for(sequence.length()) - static_cast<int32_t>(sequence.pages.size());
+  if (needed + growth > pool_.free_pages() || !pool_.allocate(needed, sequence.pages)) {
+    give_up_memory(sequence);
+    return false;
+  }
+  if (sequence.cached_pages > 0) skip(sequence, sequence.cached_pages * pool_.page_size());
+  if (pool_.has_sequence_state()) sequence.sequence_slot = pool_.allocate_sequence_slot();
+  return true;
+}
+
+/// Pages that the sequence will need beyond those for what it has to read or holds.
+int32_t Scheduler::expected_growth(const Sequence& sequence) const {
+  const int32_t left = sequence.sampling().max_new_tokens - sequence.output_length();
+  const auto expected = static_cast<int32_t>(growth_share_ * std::min(left, kMostExpectedTokens));
+  const int64_t end = std::min(int64_t{sequence.length()} + expected, sequence.size().kv_tokens());
+  const int32_t now = std::max(static_cast<int32_t>(sequence.pages.size()), pool_.pages_for(sequence.length()));
+  return std::max(pool_.pages_for(end) - now, 0);
+}
+
+/// The tokens of the next page that the prefix cache may hold: a whole page in front of the last token to be read, and
+/// of the first one whose logits are wanted. Empty when there is none.
+std::span<const int32_t> Scheduler::next_cachable_page(const Sequence& sequence) const {
+  if (!pool_.has_prefix_cache()) return {};
+  const int32_t begin = sequence.cached_pages * pool_.page_size();
+  const int32_t end = begin + pool_.page_size();
+  int32_t most = sequence.length() - 1;
+  if (sequence.next_scored() < sequence.prompt_length()) most = std::min(most, sequence.next_scored() - 1);
+  if (end > most) return {};
+  return sequence.tokens().subspan(static_cast<size_t>(begin), static_cast<size_t>(pool_.page_size()));
+}
+
+/// Holds what the prefix cache has of the sequence, which has no pages yet.
+void Scheduler::find_cached_pages(Sequence& sequence) {
+  for (;;) {
+    const std::span<const int32_t> tokens = next_cachable_page(sequence);
+    if (tokens.empty()) return;
+    const auto found = pool_.find_cached(sequence.cache_node, sequence.request().cache_salt, tokens);
+    if (!found) return;
+    sequence.pages.push_back(found->page);
+    sequence.cache_node = found->id;
+    ++sequence.cached_pages;
+  }
+}
+
+void Scheduler::keep_full_pages(Sequence& sequence) {
+  if (!pool_.has_prefix_cache()) return;
+  const int32_t size = pool_.page_size();
+  while ((sequence.cached_pages + 1) * size <= sequence.computed()) {
+    int32_t& page = sequence.pages[static_cast<size_t>(sequence.cached_pages)];
+    const auto tokens =
+        sequence.tokens().subspan(static_cast<size_t>(sequence.cached_pages * size), static_cast<size_t>(size));
+    const PrefixCache::Node kept = pool_.add_cached(page, sequence.cache_node, sequence.request().cache_salt, tokens);
+    page = kept.page;
+    sequence.cache_node = kept.id;
+    ++sequence.cached_pages;
   }
 }
 
 const replay::StepBatch* Scheduler::form_decode() {
+  growth_share_ = std::max(growth_share_ - kGrowthShareDecay, kLeastGrowthShare);
+  // The least urgent are at the end, so none that has got its page is preempted afterwards.
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (running_[i]->prompt_done() && !provide_next_page(*running_[i])) break;
+  }
   builder_.begin();
   step_sequences_.clear();
   for (Sequence* sequence : running_) {
@@ -74,32 +171,123 @@ const replay::StepBatch* Scheduler::form_decode() {
   return step_sequences_.empty() ? nullptr : &builder_.finish();
 }
 
+/// Sees to a page for the next token. False when the sequence itself had to go for others.
+bool Scheduler::provide_next_page(Sequence& sequence) {
+  if (pool_.pages_for(int64_t{sequence.computed()} + 1) <= static_cast<int32_t>(sequence.pages.size())) return true;
+  while (!pool_.allocate(1, sequence.pages)) {
+    Sequence& victim = *running_.back();
+    preempt(victim);
+    if (&victim == &sequence) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  give_up_memory(sequence);
+  sequence.restart();
+  waiting_.insert(std::upper_bound(waiting_.begin(), waiting_.end(), &sequence, is_more_urgent), &sequence);
+  growth_share_ = 1;
+  ++preemptions_;
+}
+
 const replay::StepBatch* Scheduler::form_prefill() {
   builder_.begin();
   step_sequences_.clear();
-  int32_t budget = options_.max_prefill_tokens;
-  bool all_logits = false;
-  for (Sequence* sequence : running_) {
-    if (budget == 0) break;
-    if (sequence->prompt_done()) continue;
-    if (sequence->needs_all_logits(std::min(budget, unread(*sequence)))) {
-      // A step of its own: nobody else needs so many logits.
-      all_logits = step_sequences_.empty();
-      if (all_logits) add_to_step(*sequence, budget);
-      break;
+  find_readers();
+  if (readers_.empty()) return nullptr;
+  Sequence& first = *readers_.front().sequence;
+  const int32_t all = std::min(first.unread(), options_.max_prefill_tokens);
+  const bool all_logits = first.needs_all_logits(all);
+  if (all_logits) {
+    add_to_step(first, all);
+  } else if (const int32_t size = replayed_size(first); size > 0) {
+    add_to_step(first, size);
+  } else {
+    share_budget();
+    for (const Share& share : readers_) {
+      if (share.tokens > 0) add_to_step(*share.sequence, share.tokens);
     }
-    if (const int32_t size = replay::largest_size_within(options_.replayed_sizes, unread(*sequence)); size > 0) {
-      if (step_sequences_.empty()) add_to_step(*sequence, size);
-      break;
-    }
-    const int32_t count = std::min(budget, unread(*sequence));
-    add_to_step(*sequence, count);
-    budget -= count;
   }
-  if (step_sequences_.empty()) return nullptr;
   replay::StepBatch& batch = builder_.finish();
   batch.all_logits = all_logits;
   return &batch;
+}
+
+/// Those that have something to read and need not wait for what another one reads.
+void Scheduler::find_readers() {
+  readers_.clear();
+  for (Sequence* sequence : running_) {
+    if (sequence->prompt_done()) continue;
+    find_computed_pages(*sequence);
+    const bool waits = std::any_of(readers_.begin(), readers_.end(),
+                                   [&](const Share& reader) { return waits_for(*sequence, *reader.sequence); });
+    if (!waits) readers_.push_back({sequence, 0});
+  }
+}
+
+/// Takes pages that others have filled since the sequence was admitted, for its own empty ones.
+void Scheduler::find_computed_pages(Sequence& sequence) {
+  const int32_t size = pool_.page_size();
+  while (sequence.cached_pages * size == sequence.computed()) {
+    const std::span<const int32_t> tokens = next_cachable_page(sequence);
+    if (tokens.empty()) return;
+    const auto found = pool_.find_cached(sequence.cache_node, sequence.request().cache_salt, tokens);
+    if (!found) return;
+    int32_t& page = sequence.pages[static_cast<size_t>(sequence.cached_pages)];
+    pool_.release({&page, 1});
+    page = found->page;
+    sequence.cache_node = found->id;
+    ++sequence.cached_pages;
+    skip(sequence, size);
+  }
+}
+
+void Scheduler::skip(Sequence& sequence, int32_t tokens) {
+  if (sequence.output().preemptions == 0) cached_tokens_ += tokens;
+  sequence.skip(tokens);
+}
+
+/// The reader is filling just the page that the sequence needs next.
+bool Scheduler::waits_for(const Sequence& sequence, const Sequence& reader) const {
+  if (sequence.cached_pages * pool_.page_size() != sequence.computed()) return false;
+  if (sequence.cache_node != reader.cache_node || sequence.cached_pages != reader.cached_pages) return false;
+  if (sequence.request().cache_salt != reader.request().cache_salt) return false;
+  const std::span<const int32_t> wanted = next_cachable_page(sequence);
+  const size_t begin = static_cast<size_t>(reader.cached_pages) * static_cast<size_t>(pool_.page_size());
+  if (wanted.empty() || reader.tokens().size() < begin + wanted.size()) return false;
+  const std::span<const int32_t> filled = reader.tokens().subspan(begin, wanted.size());
+  return std::equal(wanted.begin(), wanted.end(), filled.begin());
+}
+
+int32_t Scheduler::replayed_size(const Sequence& sequence) const {
+  return replay::largest_size_within(options_.replayed_sizes, sequence.unread());
+}
+
+/// Deals the tokens of a step among those that can read together.
+void Scheduler::share_budget() {
+  by_length_.clear();
+  int64_t others = 0;
+  for (Share& share : readers_) {
+    const int32_t unread = share.sequence->unread();
+    if (&share == &readers_.front()) continue;
+    if (replayed_size(*share.sequence) > 0 || share.sequence->needs_all_logits(unread)) continue;  // on their own
+    by_length_.push_back(&share);
+    others += unread;
+  }
+  std::sort(by_length_.begin(), by_length_.end(), [](const Share* a, const Share* b) {
+    const int32_t left = a->sequence->unread(), right = b->sequence->unread();
+    return left != right ? left < right : a < b;
+  });
+  int32_t budget = options_.max_prefill_tokens;
+  const auto left_for_others = static_cast<int32_t>(std::min<int64_t>(others, budget / 2));
+  Share& first = readers_.front();
+  first.tokens = std::min(first.sequence->unread(), budget - left_for_others);
+  budget -= first.tokens;
+  for (Share* share : by_length_) {
+    share->tokens = std::min(share->sequence->unread(), budget);
+    budget -= share->tokens;
+  }
 }
 
 void Scheduler::add_to_step(Sequence& sequence, int32_t limit) {

@@ -19,9 +19,14 @@ struct SchedulerOptions {
   std::vector<int32_t> replayed_sizes = {};
 };
 
-/// First come, first served. A request is admitted when fewer than max_running run and the pages for its prompt and
-/// all its output are free: it can then never run out of pages, nobody is ever preempted, and a request that is smaller
-/// never overtakes. The price is that pages are reserved for output that may never come.
+/// Which sequences run, and what they read in a step. The more urgent ones come first: those of a higher priority, and
+/// among equals those that were asked first; none overtakes a more urgent one into the KV cache.
+///
+/// A sequence is admitted when there are pages for what it has to read, and as many more as the running ones are
+/// expected to grow by. The others come one by one as tokens are produced. When there is none left, the least urgent
+/// sequence is preempted: it loses its pages, waits, and is computed again from its tokens, which changes no result.
+/// Each preemption raises the expectation, so that they stay few; the most urgent sequence is never preempted, so there
+/// is always progress.
 class Scheduler {
  public:
   Scheduler(KvPool& pool, const SchedulerOptions& options);
@@ -29,38 +34,67 @@ class Scheduler {
   /// Throws kInvalidArgument when the request exceeds max_context, kResourceExhausted when it would not fit into an
   /// empty pool.
   void check_fits(const RequestSize& size) const;
-  /// Puts a sequence at the end of the queue. It must stay where it is until remove().
+  /// Lets a sequence wait. It must stay where it is until remove().
   void add(Sequence& sequence);
-  /// Takes a sequence out, wherever it is, and frees what it holds; nothing happens when it was taken out before.
+  /// Takes a sequence out, wherever it is, and gives up what it holds; nothing happens when it was taken out before.
   void remove(Sequence& sequence);
 
-  /// Lets waiting sequences run, in order, as long as there is room.
+  /// Lets waiting sequences run, in order, as long as there is room. What the prefix cache holds of them is not read
+  /// again, but for the last token.
   void admit();
-  /// Forms a decode step: the next token of each sequence whose prompt is read. Null when there is none. The batch is
-  /// valid until the next call of a form function.
+  /// Forms a decode step: the next token of each sequence whose prompt is read; may preempt. Null when there is none.
+  /// The batch is valid until the next call of a form function.
   const replay::StepBatch* form_decode();
-  /// Forms a step of the next prompt tokens, at most max_prefill_tokens of them: the rest of the oldest prompt, then
-  /// the next prompt, and so on. Where steps are replayed, as much of the oldest prompt as the largest size holds is a
-  /// step of its own, and what is left of prompts goes together. Null when there are none.
+  /// Forms a step of the next prompt tokens, at most max_prefill_tokens of them. The most urgent prompt gets what the
+  /// others leave, at least half of them; the others come in the order of what they have left, the shortest first. Who
+  /// begins as a more urgent one goes on waits until that has read what they share. Where steps are replayed, as much
+  /// of the most urgent prompt as the largest size holds is a step of its own, and so is one that needs the logits of
+  /// all its tokens. Null when there are none.
   const replay::StepBatch* form_prefill();
   /// The sequences of the last step that was formed, in its order.
   std::span<Sequence* const> step_sequences() const { return step_sequences_; }
+  /// Lets the prefix cache know of the pages that the sequence has filled.
+  void keep_full_pages(Sequence& sequence);
 
   int32_t running() const { return static_cast<int32_t>(running_.size()); }
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
+  int64_t cached_tokens() const { return cached_tokens_; }  ///< of prompts, that were not read again
+  int64_t preemptions() const { return preemptions_; }
 
  private:
-  /// Prompt tokens of the sequence that no step has read.
-  static int32_t unread(const Sequence& sequence) { return sequence.prompt_length() - sequence.computed(); }
+  /// Prompt tokens that a sequence reads in the step.
+  struct Share {
+    Sequence* sequence;
+    int32_t tokens;
+  };
+
+  static bool is_more_urgent(const Sequence* a, const Sequence* b);
+  bool try_admit(Sequence& sequence);
+  int32_t expected_growth(const Sequence& sequence) const;
+  void find_cached_pages(Sequence& sequence);
+  void find_computed_pages(Sequence& sequence);
+  void skip(Sequence& sequence, int32_t tokens);
+  std::span<const int32_t> next_cachable_page(const Sequence& sequence) const;
+  bool waits_for(const Sequence& sequence, const Sequence& reader) const;
+  bool provide_next_page(Sequence& sequence);
+  void give_up_memory(Sequence& sequence);
+  void preempt(Sequence& sequence);
+  void find_readers();
+  int32_t replayed_size(const Sequence& sequence) const;
+  void share_budget();
   void add_to_step(Sequence& sequence, int32_t limit);
-  int32_t pages_of(const Sequence& sequence) const;
 
   KvPool& pool_;
   SchedulerOptions options_;
-  std::deque<Sequence*> waiting_;
-  std::vector<Sequence*> running_;  // by admission
+  std::deque<Sequence*> waiting_;   // the most urgent first
+  std::vector<Sequence*> running_;  // the most urgent first
+  double growth_share_;             // of the tokens that sequences may still produce, that is expected of them
   StepBuilder builder_;
   std::vector<Sequence*> step_sequences_;
+  std::vector<Share> readers_;
+  std::vector<Share*> by_length_;
+  int64_t cached_tokens_ = 0;
+  int64_t preemptions_ = 0;
 };
 
 }  // namespace reprise::engine

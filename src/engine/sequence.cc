@@ -10,6 +10,8 @@ Sequence::Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabul
       request_(std::move(request)),
       tokens_(request_.prompt),
       ends_(request_.sampling.stop_token_ids),
+      vocabulary_(vocabulary),
+      read_end_(prompt_length()),
       next_scored_(request_.prompt_logprobs ? std::max(request_.prompt_logprobs_start, 1) : prompt_length()),
       stop_matcher_(request_.sampling.stop, request_.sampling.keep_stop) {
   if (!sampling().ignore_eos) ends_.insert(ends_.end(), end_tokens.begin(), end_tokens.end());
@@ -22,13 +24,31 @@ Sequence::Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabul
   if (sampling().logprobs) output_.logprobs.reserve(max_new_tokens);
   output_.prompt_tokens = prompt_length();
   output_.seed = seed;
-  if (sampling().has_penalties()) history_.emplace(vocabulary, request_.prompt, sampling().max_new_tokens);
   if (tokenizer) detokenizer_.emplace(*tokenizer, request_.skip_special_tokens);
 }
 
 std::span<const int32_t> Sequence::next_tokens(int32_t limit) const {
   const std::span<const int32_t> rest = std::span(tokens_).subspan(static_cast<size_t>(computed_));
   return rest.first(std::min(rest.size(), static_cast<size_t>(limit)));
+}
+
+void Sequence::begin() {
+  // Not for those that wait: it takes memory for the whole vocabulary.
+  if (sampling().has_penalties() && !history_) {
+    history_.emplace(vocabulary_, request_.prompt, sampling().max_new_tokens);
+  }
+}
+
+void Sequence::skip(int32_t count) {
+  computed_ += count;
+  REPRISE_CHECK(computed_ < read_end_);
+  if (output_.preemptions == 0) output_.cached_tokens += count;
+}
+
+void Sequence::restart() {
+  computed_ = 0;
+  read_end_ = length();
+  ++output_.preemptions;
 }
 
 bool Sequence::advance(int32_t count) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -36,9 +37,19 @@ class Sequence {
   int32_t length() const { return static_cast<int32_t>(tokens_.size()); }
   /// Tokens whose KV entries are written.
   int32_t computed() const { return computed_; }
-  bool prompt_done() const { return computed_ >= prompt_length(); }
+  /// All of the prompt is read, and of the output what was there when the sequence was restarted.
+  bool prompt_done() const { return computed_ >= read_end_; }
+  /// Tokens that steps of many tokens have to read.
+  int32_t unread() const { return std::max(read_end_ - computed_, 0); }
+  std::span<const int32_t> tokens() const { return tokens_; }
   /// At most `limit` of the tokens that the next step reads.
   std::span<const int32_t> next_tokens(int32_t limit) const;
+  /// Is given room to run, at first or again: makes what only running sequences need.
+  void begin();
+  /// The KV entries of the next `count` tokens were found, and need not be computed.
+  void skip(int32_t count);
+  /// Lost its KV entries: everything is to be computed again.
+  void restart();
   /// A step has read so many tokens. True when all are read, so that the logits say what comes next.
   bool advance(int32_t count);
 
@@ -76,6 +87,9 @@ class Sequence {
   /// The KV pages and the slot for per-sequence state (-1: none); owned by the scheduler.
   std::vector<int32_t> pages;
   int32_t sequence_slot = -1;
+  /// How many of the pages the prefix cache knows, and the last one's place in it; the scheduler's.
+  int32_t cached_pages = 0;
+  PrefixCache::NodeId cache_node = PrefixCache::kRoot;
 
  private:
   bool ends_with(int32_t token) const;
@@ -87,7 +101,9 @@ class Sequence {
   Request request_;
   std::vector<int32_t> tokens_;
   std::vector<int32_t> ends_;  // tokens that end the output
+  int32_t vocabulary_;
   int32_t computed_ = 0;
+  int32_t read_end_;
   int32_t next_scored_;
   std::optional<TokenHistory> history_;
   std::optional<text::Detokenizer> detokenizer_;

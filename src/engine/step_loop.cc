@@ -190,6 +190,13 @@ bool StepLoop::run_prefill() {
   return true;
 }
 
+Statistics StepLoop::statistics() const {
+  Statistics result = statistics_;
+  result.cached_tokens = scheduler_.cached_tokens();
+  result.preemptions = scheduler_.preemptions();
+  return result;
+}
+
 void StepLoop::run_until_done() {
   while (step()) {
   }
@@ -226,14 +233,15 @@ void StepLoop::sample_rows(const replay::LogitsView& logits, const replay::StepB
     row += batch.all_logits ? count : 1;
     try {
       if (batch.all_logits) score_prompt(sequence, logits, count);
-      if (!sequence.advance(count)) continue;
-      if (sequence.is_only_read()) {
+      const bool all_read = sequence.advance(count);
+      if (all_read && sequence.is_only_read()) {
         sequence.finish(FinishReason::kLength);
-        continue;
+      } else if (all_read) {
+        sample_row(sequence, logits.row(row));
+        ++tokens;
+        ++statistics_.generated_tokens;
       }
-      sample_row(sequence, logits.row(row));
-      ++tokens;
-      ++statistics_.generated_tokens;
+      scheduler_.keep_full_pages(sequence);
     } catch (const Error& error) {  // the logits of one row say nothing about the others
       log_error("request {} failed: {}", name_of(sequence), error.what());
       sequence.fail(error);

@@ -52,7 +52,7 @@ class StepLoop {
   int32_t waiting() const { return scheduler_.waiting(); }
   int32_t open_requests() const { return static_cast<int32_t>(sequences_.size()); }
   const text::Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
-  const Statistics& statistics() const { return statistics_; }
+  Statistics statistics() const;
 
  private:
   void check_prompt(const Request& request) const;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
@@ -143,12 +144,13 @@ TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
     request.sampling.max_new_tokens = 65 - static_cast<int32_t>(request.prompt.size());
     engine->submit(std::move(request));
   }
-  engine->step();
-  EXPECT_EQ(engine->kv_pool().free_pages(), 0);
-  for (int i = 0; i < 10; ++i) engine->step();
+  int32_t least_free = engine->kv_pool().free_pages();
+  while (engine->step()) least_free = std::min(least_free, engine->kv_pool().free_pages());
+  EXPECT_EQ(least_free, 0);
+  EXPECT_EQ(engine->statistics().preemptions, 0);
   const replay::StepCounters& counters = engine->runner().counters();
-  EXPECT_EQ(counters.steps(StepKind::kDecode, StepReason::kReplayed), 10);
-  EXPECT_EQ(counters.steps(StepKind::kDecode), 10);
+  EXPECT_GT(counters.steps(StepKind::kDecode), 40);
+  EXPECT_EQ(counters.steps(StepKind::kDecode, StepReason::kReplayed), counters.steps(StepKind::kDecode));
 }
 
 TEST(Engine, PromptLogitsAreBitwiseTheSameHoweverTheyAreComputed) {

@@ -143,6 +143,92 @@ TEST(KvPool, PoisonFillsWhatIsNotInUseWithNan) {
   }
 }
 
+KvPoolOptions caching_options() {
+  KvPoolOptions options = small_options();
+  options.poison = true;
+  options.prefix_cache = true;
+  return options;
+}
+
+TEST(KvPool, APageIsFreeWhenItsLastHolderGoes) {
+  FakeDevice device;
+  KvPool pool(device, attention_layout(), caching_options());
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(pool.allocate(2, pages));
+  const std::vector<int32_t> tokens{1, 2, 3, 4};
+  const PrefixCache::Node node = pool.add_cached(pages[0], PrefixCache::kRoot, "", tokens);
+  EXPECT_EQ(node.page, pages[0]);
+  EXPECT_FALSE(pool.find_cached(node.id, "", tokens)) << "nothing is known behind it";
+  EXPECT_FALSE(pool.find_cached(PrefixCache::kRoot, "secret", tokens));
+  ASSERT_TRUE(pool.find_cached(PrefixCache::kRoot, "", tokens));  // a second holder
+  *entry(pool.tensors()[0], pages[0]) = std::byte{1};
+  pool.release(pages);
+  EXPECT_EQ(pool.free_pages(), 4);
+  EXPECT_EQ(pool.cached_pages(), 0);
+  pool.release(std::span(pages).first(1));
+  EXPECT_EQ(pool.free_pages(), 5) << "a page that is only cached can be had";
+  EXPECT_EQ(pool.cached_pages(), 1);
+  EXPECT_FALSE(is_poisoned(pool.tensors()[0], pages[0]));
+  EXPECT_THROW(pool.release(std::span(pages).first(1)), Error);
+  ASSERT_TRUE(pool.find_cached(PrefixCache::kRoot, "", tokens));
+  EXPECT_EQ(pool.cached_pages(), 0);
+  EXPECT_EQ(pool.free_pages(), 4);
+}
+
+TEST(KvPool, TheSameContentIsKeptOnce) {
+  FakeDevice device;
+  KvPool pool(device, attention_layout(), caching_options());
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(pool.allocate(2, pages));
+  const std::vector<int32_t> tokens{1, 2, 3, 4};
+  const PrefixCache::Node first = pool.add_cached(pages[0], PrefixCache::kRoot, "a", tokens);
+  const PrefixCache::Node second = pool.add_cached(pages[1], PrefixCache::kRoot, "a", tokens);
+  EXPECT_EQ(second.page, pages[0]);
+  EXPECT_EQ(second.id, first.id);
+  EXPECT_EQ(pool.free_pages(), 4);
+  EXPECT_TRUE(is_poisoned(pool.tensors()[0], pages[1]));
+  pool.release({&pages[0], 1});
+  pool.release({&pages[0], 1});
+  EXPECT_EQ(pool.cached_pages(), 1);
+}
+
+TEST(KvPool, CachedPagesGoInTheOrderInWhichTheyWereGivenUpTheLastOfASequenceFirst) {
+  FakeDevice device;
+  KvPool pool(device, attention_layout(), caching_options());
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(pool.allocate(5, pages));
+  const auto tokens = [](int32_t token) { return std::vector<int32_t>(4, token); };
+  const PrefixCache::Node root = pool.add_cached(pages[0], PrefixCache::kRoot, "", tokens(0));
+  const PrefixCache::Node leaf = pool.add_cached(pages[1], root.id, "", tokens(1));
+  EXPECT_EQ(leaf.page, pages[1]);
+  pool.add_cached(pages[2], PrefixCache::kRoot, "", tokens(2));
+  pool.release(std::span(pages).first(2));
+  pool.release(std::span(pages).subspan(2, 1));
+  EXPECT_EQ(pool.cached_pages(), 3);
+
+  std::vector<int32_t> taken;
+  ASSERT_TRUE(pool.allocate(1, taken));
+  EXPECT_TRUE(is_poisoned(pool.tensors()[0], taken[0])) << "what was evicted must not be read";
+  EXPECT_FALSE(pool.find_cached(root.id, "", tokens(1)));
+  ASSERT_TRUE(pool.find_cached(PrefixCache::kRoot, "", tokens(0)));
+  ASSERT_TRUE(pool.allocate(1, taken));
+  EXPECT_FALSE(pool.find_cached(PrefixCache::kRoot, "", tokens(2)));
+  EXPECT_FALSE(pool.allocate(1, taken)) << "all are held";
+  pool.release({&pages[0], 1});
+  EXPECT_EQ(pool.cached_pages(), 1);
+  pool.flush_cache();
+  EXPECT_EQ(pool.cached_pages(), 0);
+  EXPECT_EQ(pool.free_pages(), 1);
+  EXPECT_TRUE(is_poisoned(pool.tensors()[0], pages[0]));
+  EXPECT_FALSE(pool.find_cached(PrefixCache::kRoot, "", tokens(0)));
+}
+
+TEST(KvPool, PagesOfAModelWithStateForEachSequenceAreNotCached) {
+  FakeDevice device;
+  EXPECT_FALSE(KvPool(device, layout_with_state(), caching_options()).has_prefix_cache());
+  EXPECT_TRUE(KvPool(device, attention_layout(), caching_options()).has_prefix_cache());
+}
+
 TEST(KvPool, StateOfASequenceBeginsWithZeros) {
   FakeDevice device;
   KvPoolOptions options = small_options();

@@ -14,7 +14,7 @@ namespace reprise::engine {
 
 constexpr int32_t kVocabulary = 97;
 
-struct Setup {
+struct LoopSetup {
   int32_t page_size = 4;
   int64_t kv_tokens = 400;
   int32_t max_running = 4;
@@ -23,12 +23,13 @@ struct Setup {
   std::vector<int32_t> end_tokens = {};
   std::vector<int32_t> replayed_sizes = {};
   bool sequence_state = true;  // the model keeps state for each sequence
+  bool prefix_cache = true;
 };
 
 // A loop over the fake model, poison on and pages anywhere, that keeps what callbacks were told.
 class Loop {
  public:
-  explicit Loop(const Setup& setup = {})
+  explicit Loop(const LoopSetup& setup = {})
       : pool(device, FakeModel::layout(setup.sequence_state), pool_options(setup)),
         model(pool, kVocabulary),
         loop(pool, [this](const replay::StepBatch& batch) { return model.run(batch); }, std::nullopt, options(setup)) {}
@@ -54,17 +55,18 @@ class Loop {
   std::function<void(const TokenEvent&)> on_event;
 
  private:
-  static KvPoolOptions pool_options(const Setup& setup) {
+  static KvPoolOptions pool_options(const LoopSetup& setup) {
     KvPoolOptions result;
     result.page_size = setup.page_size;
     result.tokens = setup.kv_tokens;
     result.sequences = setup.max_running;
     result.scratch_slots = 8;
     result.poison = true;
+    result.prefix_cache = setup.prefix_cache;
     result.shuffle_seed = 5;
     return result;
   }
-  static StepLoopOptions options(const Setup& setup) {
+  static StepLoopOptions options(const LoopSetup& setup) {
     StepLoopOptions result;
     result.scheduler = {setup.max_running, setup.max_prefill_tokens, setup.max_context, setup.replayed_sizes};
     result.vocabulary = kVocabulary;

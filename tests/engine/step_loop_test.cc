@@ -76,11 +76,11 @@ TEST(StepLoop, ATurnDecodesAllAndReadsOneChunkOfSeveralPrompts) {
   };
   for (const int32_t length : {4, 9, 3}) loop.submit(prompt_of(length, length), greedy(4));
   EXPECT_TRUE(loop.loop.step());
-  EXPECT_THAT(steps, ElementsAre("4+6"));
+  EXPECT_THAT(steps, ElementsAre("4+3+3"));
   EXPECT_TRUE(loop.loop.step());
-  EXPECT_THAT(steps, ElementsAre("4+6", "1", "3+3"));
+  EXPECT_THAT(steps, ElementsAre("4+3+3", "1+1", "6"));
   EXPECT_TRUE(loop.loop.step());
-  EXPECT_THAT(steps, ElementsAre("4+6", "1", "3+3", "1+1+1"));
+  EXPECT_THAT(steps, ElementsAre("4+3+3", "1+1", "6", "1+1+1"));
   loop.loop.run_until_done();
   EXPECT_FALSE(loop.loop.step());
   EXPECT_EQ(loop.loop.statistics().prefill_tokens, 16);
@@ -91,8 +91,20 @@ TEST(StepLoop, ATurnDecodesAllAndReadsOneChunkOfSeveralPrompts) {
   EXPECT_GT(loop.loop.statistics().decode_tokens_per_second(), 0);
 }
 
-TEST(StepLoop, AdmitsInOrderOnlyWhatHasAllItsPages) {
-  // Ten pages. The first takes seven, the second needs eight and waits, and the third, small, waits behind it.
+TEST(StepLoop, ALongPromptLeavesHalfOfEachStepToTheOthers) {
+  Loop loop({.kv_tokens = 4000, .max_running = 4, .max_prefill_tokens = 10});
+  std::vector<std::string> steps;
+  loop.model.before_step = [&](const replay::StepBatch& batch) {
+    if (!batch.is_decode()) steps.push_back(fmt::format("{}", fmt::join(batch.query_lengths, "+")));
+  };
+  for (const int32_t length : {32, 20, 4, 3}) loop.submit(prompt_of(length, length), greedy(1));
+  loop.loop.run_until_done();
+  EXPECT_THAT(steps, ElementsAre("5+2+3", "5+3+2", "5+5", "5+5", "5+5", "7+2"));
+}
+
+TEST(StepLoop, NoneOvertakesAnEarlierOneIntoTheCache) {
+  // Ten pages. The first takes five and will take more, the second needs seven and waits, and the third, small, waits
+  // behind it.
   Loop loop({.kv_tokens = 40});
   const RequestId first = loop.submit(prompt_of(20, 1), greedy(9));
   const RequestId second = loop.submit(prompt_of(25, 2), greedy(8));
@@ -104,7 +116,7 @@ TEST(StepLoop, AdmitsInOrderOnlyWhatHasAllItsPages) {
   loop.loop.step();
   EXPECT_EQ(loop.loop.running(), 1);
   EXPECT_EQ(loop.loop.waiting(), 2);
-  EXPECT_EQ(loop.pool.free_pages(), 3);
+  EXPECT_EQ(loop.pool.free_pages(), 5);
   loop.loop.run_until_done();
   EXPECT_THAT(ends, ElementsAre(first, third, second));
 }
@@ -112,10 +124,12 @@ TEST(StepLoop, AdmitsInOrderOnlyWhatHasAllItsPages) {
 TEST(StepLoop, B47ThePoolCanBeFilledToItsLastPage) {
   Loop loop({.kv_tokens = 40});
   const RequestId id = loop.submit(prompt_of(35, 1), greedy(6));  // the last token enters no page
-  loop.loop.step();
-  EXPECT_EQ(loop.pool.free_pages(), 0);
+  int32_t least_free = loop.pool.free_pages();
+  loop.model.before_step = [&](const replay::StepBatch&) { least_free = std::min(least_free, loop.pool.free_pages()); };
   loop.loop.run_until_done();
+  EXPECT_EQ(least_free, 0);
   EXPECT_EQ(loop.output(id).token_ids, expected_output(prompt_of(35, 1), 6));
+  EXPECT_EQ(loop.output(id).preemptions, 0);
 }
 
 void expect_refused(Loop& loop, std::vector<int32_t> prompt, const SamplingParameters& sampling, ErrorCode code,
