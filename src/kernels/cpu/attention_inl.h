@@ -257,8 +257,9 @@ __attribute__((noinline)) void attend_tile(const AttentionArguments& a, int64_t 
 /// KV heads of a decode step that are read together, and the most query heads on each of them.
 constexpr int64_t kMergedHeads = 8;
 constexpr int kMergedRows = 4;
-/// Keys whose values a head sums up before the next head does: few, so that memory is read nearly in its order.
-constexpr int64_t kMergedKeys = 8;
+/// Keys of all heads whose values are summed up before those of later keys: few, so that memory is read nearly in its
+/// order, while a head alone seldom puts its sums away.
+constexpr int64_t kMergedKeys = 64;
 
 /// A query row of each head of some kv heads, over one block.
 template <typename C>
@@ -267,11 +268,28 @@ struct MergedHeads {
   alignas(64) typename Dot::Element query[kMergedHeads * kMergedRows * kMaxAttentionHeadDim];
   alignas(64) float scores[kMergedHeads][kMergedRows][kAttentionBlock];
   V products[kMergedHeads][kMergedRows][16];
-  alignas(64) float unused[kMaxAttentionHeadDim + 16];  ///< for rows that fill up a head's
   BlockRows<C> rows;
   BlockScales scales;
   PartialView out[kMergedHeads * kMergedRows];
 };
+
+/// The rows of kv head h with kKeys keys from first + j on.
+template <int kRows, int kKeys, typename C>
+REPRISE_INLINE void score_heads(const AttentionArguments& a, int64_t count, int64_t h, int64_t first, int64_t j,
+                                MergedHeads<C>& merged) {
+  const int64_t stride = query_stride(a.head_dim);
+  const CacheRows<C> keys{merged.rows.keys, count, h * a.head_dim};
+#pragma GCC unroll 4
+  for (int i = 0; i < kKeys; ++i) keys.prefetch(first + j + i, 0, a.head_dim);
+  V sums[kRows][kKeys];
+  multiply_keys<typename MergedHeads<C>::Dot>(merged.query + h * kRows * stride, stride, keys, first + j, a.head_dim,
+                                              sums);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kKeys; ++i) merged.products[h][r][j + i] = sums[r][i];
+  }
+}
 
 /// One query row over one block for several kv heads at once. Their keys lie side by side in memory, so that this reads
 /// the cache in its order, as one head alone cannot. The arithmetic is that of a tile. `query` and `out` hold kRows
@@ -279,19 +297,15 @@ struct MergedHeads {
 template <int kRows, typename C>
 __attribute__((noinline)) void attend_heads(const AttentionArguments& a, int64_t kv_heads, int64_t count,
                                             MergedHeads<C>& merged) {
-  using Dot = typename MergedHeads<C>::Dot;
-  const int64_t stride = query_stride(a.head_dim);
+  constexpr int kTogether = 4 * kRows <= kRegisterBudget ? 4 : 1;
   for (int64_t first = 0; first < count; first += 16) {
     const int64_t present = smaller(16, count - first);
-    for (int64_t j = 0; j < present; ++j) {
-      for (int64_t h = 0; h < kv_heads; ++h) {
-        const CacheRows<C> keys{merged.rows.keys, count, h * a.head_dim};
-        keys.prefetch(first + j, 0, a.head_dim);
-        V sums[kRows][1];
-        multiply_keys<Dot>(merged.query + h * kRows * stride, stride, keys, first + j, a.head_dim, sums);
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) merged.products[h][r][j] = sums[r][0];
-      }
+    int64_t j = 0;
+    for (; j + kTogether <= present; j += kTogether) {
+      for (int64_t h = 0; h < kv_heads; ++h) score_heads<kRows, kTogether>(a, count, h, first, j, merged);
+    }
+    for (; j < present; ++j) {
+      for (int64_t h = 0; h < kv_heads; ++h) score_heads<kRows, 1>(a, count, h, first, j, merged);
     }
     for (int64_t h = 0; h < kv_heads; ++h) {
       for (int r = 0; r < kRows; ++r) {
@@ -305,10 +319,11 @@ __attribute__((noinline)) void attend_heads(const AttentionArguments& a, int64_t
     const BlockScales* scales = a.key_scales == nullptr ? nullptr : &merged.scales;
     for (int r = 0; r < kRows; ++r) weigh_keys(merged.scores[h][r], count, a.scale, scales, merged.out[h * kRows + r]);
   }
-  for (int64_t key = 0; key < count; key += kMergedKeys) {
+  const int64_t keys_of_head = kMergedKeys / kv_heads;
+  for (int64_t key = 0; key < count; key += keys_of_head) {
     for (int64_t h = 0; h < kv_heads; ++h) {
       const CacheRows<C> values{merged.rows.values, count, h * a.head_dim};
-      add_values<kRows>(values, a.head_dim, merged.scores[h], key, smaller(key + kMergedKeys, count),
+      add_values<kRows>(values, a.head_dim, merged.scores[h], key, smaller(key + keys_of_head, count),
                         merged.out + h * kRows);
     }
   }
@@ -320,18 +335,12 @@ void attend_block_of_row(const AttentionArguments& a, int64_t sequence, const At
                          int64_t last_head, int64_t block) {
   const int64_t padded = padded_head_dim(a.head_dim);
   const int64_t stride = query_stride(a.head_dim);
-  const int64_t heads = a.query_heads / a.kv_heads;
-  const int64_t rows = heads == 3 ? 4 : heads;
+  const int64_t rows = a.query_heads / a.kv_heads;
   const int64_t count = smaller(kAttentionBlock, item.kv_length - block * kAttentionBlock);
   MergedHeads<C> merged;
   const bool found = find_rows(a, sequence, block, first_head, count, merged.rows);
   for (int64_t i = 0; i < (last_head - first_head) * rows; ++i) {
-    if (i % rows == heads) {
-      memset(merged.query + i * stride, 0, static_cast<size_t>(stride) * sizeof(merged.query[0]));
-      merged.out[i] = slot_view(merged.unused, 0, padded);
-      continue;
-    }
-    const int64_t head = (first_head + i / rows) * heads + i % rows;
+    const int64_t head = first_head * rows + i;
     copy_query(a, item.query_start, head, merged.query + i * stride);
     merged.out[i] = slot_view(a.workspace, item.first_slot + head * item.row_slots + block, padded);
     if (!found) fill_with_nan(merged.out[i], padded);
@@ -339,6 +348,7 @@ void attend_block_of_row(const AttentionArguments& a, int64_t sequence, const At
   if (!found) return;
   if (rows == 1) attend_heads<1>(a, last_head - first_head, count, merged);
   if (rows == 2) attend_heads<2>(a, last_head - first_head, count, merged);
+  if (rows == 3) attend_heads<3>(a, last_head - first_head, count, merged);
   if (rows == 4) attend_heads<4>(a, last_head - first_head, count, merged);
 }
 

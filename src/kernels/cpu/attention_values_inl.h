@@ -108,18 +108,25 @@ REPRISE_INLINE void add_columns(const Rows& values, int64_t column, int64_t left
   }
 }
 
+/// add_values() from a column on, as many vectors of columns at a time as there are, up to kVectors.
+template <int kRows, int kVectors, typename Rows>
+REPRISE_INLINE void add_columns_from(const Rows& values, int64_t column, int64_t columns,
+                                     const float (*weights)[kAttentionBlock], int64_t first, int64_t last,
+                                     const PartialView* out) {
+  const int64_t whole = kVectors > 1 ? columns - 16 * kVectors : columns - 1;
+  for (; column <= whole; column += 16 * kVectors) {
+    add_columns<kRows, kVectors>(values, column, columns - column, weights, first, last, out);
+  }
+  if constexpr (kVectors > 1) {
+    add_columns_from<kRows, kVectors / 2>(values, column, columns, weights, first, last, out);
+  }
+}
+
 /// out[r] += weight[r][key] * value[key] over the keys [first, last) in their order; from 0 it starts anew.
 template <int kRows, typename Rows>
 REPRISE_INLINE void add_values(const Rows& values, int64_t columns, const float (*weights)[kAttentionBlock],
                                int64_t first, int64_t last, const PartialView* out) {
-  constexpr int kVectors = kSumVectors<kRows>;
-  int64_t column = 0;
-  for (; column + 16 * kVectors <= columns; column += 16 * kVectors) {
-    add_columns<kRows, kVectors>(values, column, columns - column, weights, first, last, out);
-  }
-  for (; column < columns; column += 16) {
-    add_columns<kRows, 1>(values, column, columns - column, weights, first, last, out);
-  }
+  add_columns_from<kRows, kSumVectors<kRows>>(values, 0, columns, weights, first, last, out);
 }
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA
