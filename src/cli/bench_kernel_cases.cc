@@ -22,6 +22,7 @@ namespace reprise::cli {
 namespace {
 
 constexpr int64_t kPageSize = 16;
+constexpr double kEpsilon = 1e-6;  ///< of norms
 
 /// Every copy in turn.
 template <typename T>
@@ -50,7 +51,7 @@ void KernelCases::each(const Wanted& wanted, const Use& use) {
   wanted_ = wanted;
   products(use);
   if (config_.num_experts > 0) experts(use);
-  attention(use);
+  for (const DType dtype : {DType::kBF16, DType::kI8}) attention(dtype, use);
   row_kernels(use);
 }
 
@@ -67,9 +68,12 @@ size_t KernelCases::count(const Wanted& wanted) const {
     add("int8_grouped_linear", 2 * rows);
     add("moe_experts", rows);
     add("int8_moe_experts", rows);
+    add("moe_gating_top_k", rows);
   }
-  for (const char* kernel : {"paged_attention", "rms_norm", "add_rms_norm", "add_rms_norm_dynamic_quantize",
-                             "dynamic_quantize", "split_qkv_rms_norm_rope", "swiglu", "swiglu_dynamic_quantize"}) {
+  add("paged_attention", 2 * rows);
+  for (const char* kernel : {"rms_norm", "add_rms_norm", "add_rms_norm_quantize", "add_rms_norm_dynamic_quantize",
+                             "embedding_rms_norm", "quantize", "dynamic_quantize", "split_qkv_rms_norm_rope",
+                             "split_qkv_rms_norm_rope_store", "swiglu", "swiglu_quantize", "swiglu_dynamic_quantize"}) {
     add(kernel, rows);
   }
   return cases;
@@ -267,10 +271,20 @@ void KernelCases::experts(const Use& use) {
     expert_product("down", dtype, config_.hidden_size, config_.moe_intermediate_size, use);
     expert_layer(dtype, use);
   }
+  if (!wanted_("moe_gating_top_k")) return;
+  for (const int32_t rows : options_.rows) {
+    const Tensor logits = filled(DType::kF32, {rows, config_.num_experts});
+    use({.kernel = "moe_gating_top_k",
+         .what = fmt::format("{} of {}", config_.num_experts_per_tok, config_.num_experts),
+         .dtype = DType::kF32,
+         .rows = rows,
+         .call = [this, logits] { ops::moe_gating_top_k(context_, logits, config_.num_experts_per_tok, true); }});
+  }
 }
 
-void KernelCases::attention(const Use& use) {
+void KernelCases::attention(DType cache_dtype, const Use& use) {
   if (!wanted_("paged_attention")) return;
+  const bool int8 = cache_dtype == DType::kI8;
   const int64_t kv_heads = config_.num_key_value_heads;
   const int64_t width = config_.head_dim;
   const int64_t heads = config_.num_attention_heads;
@@ -281,13 +295,17 @@ void KernelCases::attention(const Use& use) {
     const int64_t length = prefill ? rows : options_.context;
     const int64_t pages = (length + kPageSize - 1) / kPageSize;
     const Shape cache_shape{sequences * pages, kPageSize, kv_heads, width};
-    const int64_t cache_bytes = cache_shape.elements() * 2;
+    const Shape scales_shape{sequences * pages, kPageSize, kv_heads};
+    const int64_t cache_bytes = cache_shape.elements() * static_cast<int64_t>(size_of(cache_dtype)) +
+                                (int8 ? scales_shape.elements() * static_cast<int64_t>(sizeof(float)) : 0);
     struct Caches {
       Tensor k, v;
+      ops::KvScales scales;
     };
     std::vector<Caches> sets;
     for (int64_t i = 0; i < copies_for(2 * cache_bytes); ++i) {
-      sets.push_back({filled(DType::kBF16, cache_shape), filled(DType::kBF16, cache_shape)});
+      sets.push_back({filled(cache_dtype, cache_shape), filled(cache_dtype, cache_shape), {}});
+      if (int8) sets.back().scales = {filled(DType::kF32, scales_shape), filled(DType::kF32, scales_shape)};
     }
     const auto caches = std::make_shared<Rotation<Caches>>(std::move(sets));
     std::vector<int32_t> table(static_cast<size_t>(sequences * pages));
@@ -301,7 +319,9 @@ void KernelCases::attention(const Use& use) {
     use({.kernel = "paged_attention",
          .what = fmt::format("{} heads, {} kv of {}, {} {}", heads, kv_heads, width, prefill ? "prompt" : "context",
                              length),
-         .dtype = DType::kBF16,
+         .dtype = cache_dtype,
+         // Keys and values of an int8 cache are widened before they are multiplied.
+         .multiplies_as = int8 ? std::optional(DType::kF32) : std::nullopt,
          .rows = rows,
          .bytes = prefill ? 0 : 2 * cache_bytes,
          .multiply_adds = 2 * pairs * heads * width,
@@ -310,48 +330,89 @@ void KernelCases::attention(const Use& use) {
            context_.query_lengths = ops::HostList(query_lengths);
            context_.kv_lengths = ops::HostList(kv_lengths);
            const Caches& set = caches->next();
-           ops::paged_attention(context_, q, set.k, set.v, scale);
+           ops::paged_attention(context_, q, set.k, set.v, scale, set.scales);
          }});
   }
 }
 
 void KernelCases::row_kernels(const Use& use) {
-  constexpr double kEpsilon = 1e-6;
+  for (const int32_t rows : options_.rows) {
+    norms(rows, use);
+    heads(rows, use);
+    activations(rows, use);
+  }
+}
+
+void KernelCases::row_kernel(const std::string& name, int64_t columns, int32_t rows, std::function<void()> call,
+                             const Use& use) {
+  if (!wanted_(name)) return;
+  use({.kernel = name, .what = fmt::format("{}", columns), .rows = rows, .call = std::move(call)});
+}
+
+void KernelCases::norms(int32_t rows, const Use& use) {
   const int64_t hidden = config_.hidden_size;
+  const auto add = [&](const std::string& name, std::function<void()> call) {
+    row_kernel(name, hidden, rows, std::move(call), use);
+  };
+  const Tensor norm = filled(DType::kF32, {hidden});
+  const Tensor x = filled(DType::kBF16, {rows, hidden});
+  const Tensor residual = filled(DType::kBF16, {rows, hidden});
+  const Tensor one_scale = filled(DType::kF32, {1});
+  add("rms_norm", [=, this] { ops::rms_norm(context_, x, norm, kEpsilon); });
+  add("add_rms_norm", [=, this] { ops::add_rms_norm(context_, x, residual, norm, kEpsilon); });
+  add("add_rms_norm_quantize",
+      [=, this] { ops::add_rms_norm_quantize(context_, x, residual, norm, one_scale, {}, kEpsilon); });
+  add("add_rms_norm_dynamic_quantize",
+      [=, this] { ops::add_rms_norm_dynamic_quantize(context_, x, residual, norm, {}, kEpsilon); });
+  const Tensor ids = integers(std::vector<int32_t>(static_cast<size_t>(rows), 0));
+  const Tensor embeddings = filled(DType::kBF16, {1, hidden});
+  add("embedding_rms_norm",
+      [=, this] { ops::embedding_rms_norm(context_, ids, embeddings, norm, DType::kBF16, kEpsilon); });
+  add("quantize", [=, this] { ops::quantize(context_, x, one_scale, {}); });
+  add("dynamic_quantize", [=, this] { ops::dynamic_quantize(context_, x); });
+}
+
+void KernelCases::heads(int32_t rows, const Use& use) {
   const int64_t heads = config_.num_attention_heads;
   const int64_t kv_heads = config_.num_key_value_heads;
-  const int64_t qkv_columns = config_.query_size() + 2 * config_.key_value_size();
+  const int64_t head_dim = config_.head_dim;
+  const int64_t columns = config_.query_size() + 2 * config_.key_value_size();
+  const ops::QkNorm qk_norm{
+      .q_weight = filled(DType::kF32, {head_dim}), .k_weight = filled(DType::kF32, {head_dim}), .epsilon = kEpsilon};
+  const Tensor rope = filled(DType::kF32, {options_.context, head_dim});
+  const Tensor qkv = filled(DType::kBF16, {rows, columns});
+  const Tensor positions = integers(std::vector<int32_t>(static_cast<size_t>(rows), 0));
+  const auto split = [=, this] {
+    context_.positions = positions;
+    ops::split_qkv_rms_norm_rope(context_, qkv, qk_norm, rope, heads, kv_heads);
+  };
+  row_kernel("split_qkv_rms_norm_rope", columns, rows, split, use);
+  std::vector<int32_t> places(static_cast<size_t>(rows));
+  std::iota(places.begin(), places.end(), 0);
+  const Tensor slots = integers(places);
+  const Shape cache_shape{(rows + kPageSize - 1) / kPageSize, kPageSize, kv_heads, head_dim};
+  const Tensor k_cache = filled(DType::kBF16, cache_shape);
+  const Tensor v_cache = filled(DType::kBF16, cache_shape);
+  const auto store = [=, this] {
+    context_.positions = positions;
+    context_.slots = slots;
+    ops::split_qkv_rms_norm_rope_store(context_, qkv, qk_norm, rope, heads, kv_heads, k_cache, v_cache);
+  };
+  row_kernel("split_qkv_rms_norm_rope_store", columns, rows, store, use);
+}
+
+void KernelCases::activations(int32_t rows, const Use& use) {
   const int64_t width = config_.intermediate_size;
-  const Tensor norm = filled(DType::kF32, {hidden});
-  const ops::QkNorm qk_norm{.q_weight = filled(DType::kF32, {config_.head_dim}),
-                            .k_weight = filled(DType::kF32, {config_.head_dim}),
-                            .epsilon = kEpsilon};
-  const Tensor rope = filled(DType::kF32, {options_.context, config_.head_dim});
-  for (const int32_t rows : options_.rows) {
-    const Tensor x = filled(DType::kBF16, {rows, hidden});
-    const Tensor residual = filled(DType::kBF16, {rows, hidden});
-    const Tensor qkv = filled(DType::kBF16, {rows, qkv_columns});
-    const Tensor gate_up = filled(DType::kBF16, {rows, 2 * width});
-    const Tensor positions = integers(std::vector<int32_t>(static_cast<size_t>(rows), 7));
-    const auto add = [&](const std::string& name, int64_t columns, std::function<void()> call) {
-      if (!wanted_(name)) return;
-      use({.kernel = name, .what = fmt::format("{}", columns), .rows = rows, .call = std::move(call)});
-    };
-    add("rms_norm", hidden, [=, this] { ops::rms_norm(context_, x, norm, kEpsilon); });
-    add("add_rms_norm", hidden, [=, this] { ops::add_rms_norm(context_, x, residual, norm, kEpsilon); });
-    add("add_rms_norm_dynamic_quantize", hidden,
-        [=, this] { ops::add_rms_norm_dynamic_quantize(context_, x, residual, norm, {}, kEpsilon); });
-    add("dynamic_quantize", hidden, [=, this] { ops::dynamic_quantize(context_, x); });
-    add("split_qkv_rms_norm_rope", qkv_columns, [=, this] {
-      context_.positions = positions;
-      ops::split_qkv_rms_norm_rope(context_, qkv, qk_norm, rope, heads, kv_heads);
-    });
-    add("swiglu", width, [=, this] { ops::swiglu(context_, gate_up); });
-    add("swiglu_dynamic_quantize", width, [=, this] {
-      ops::swiglu_dynamic_quantize(context_, ops::slice(context_, gate_up, 1, 0, width),
-                                   ops::slice(context_, gate_up, 1, width, 2 * width));
-    });
-  }
+  const auto add = [&](const std::string& name, std::function<void()> call) {
+    row_kernel(name, width, rows, std::move(call), use);
+  };
+  const Tensor one_scale = filled(DType::kF32, {1});
+  const Tensor gate_up = filled(DType::kBF16, {rows, 2 * width});
+  const Tensor gate = ops::slice(context_, gate_up, 1, 0, width);
+  const Tensor up = ops::slice(context_, gate_up, 1, width, 2 * width);
+  add("swiglu", [=, this] { ops::swiglu(context_, gate_up); });
+  add("swiglu_quantize", [=, this] { ops::swiglu_quantize(context_, gate, up, one_scale, {}); });
+  add("swiglu_dynamic_quantize", [=, this] { ops::swiglu_dynamic_quantize(context_, gate, up); });
 }
 
 }  // namespace reprise::cli

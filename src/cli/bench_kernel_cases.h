@@ -20,12 +20,15 @@ struct KernelCase {
   std::string kernel;  ///< of the operator, e.g. "linear"
   std::string what;    ///< where it stands in a step, with its sizes: "gate_up 6144x1024"
   DType dtype = DType::kBF16;
+  std::optional<DType> multiplies_as{};  ///< where products are made in another dtype
   int64_t rows = 0;
   /// What a call must move to or from memory that caches do not hold: weights, keys and values. 0: all is in caches.
   int64_t bytes = 0;
   int64_t multiply_adds = 0;
   /// Launches the operator; each call takes the next copy of what it reads.
   std::function<void()> call;
+
+  DType product_dtype() const { return multiplies_as.value_or(dtype); }
 };
 
 /// What cases are made of.
@@ -69,8 +72,14 @@ class KernelCases {
   std::vector<ops::ExpertChoice> expert_choices(int64_t tokens);
   void expert_layer(DType dtype, const Use& use);
   void experts(const Use& use);
-  void attention(const Use& use);
+  /// Of caches of a dtype, which is that of the queries or int8.
+  void attention(DType cache_dtype, const Use& use);
   void row_kernels(const Use& use);
+  void norms(int32_t rows, const Use& use);
+  void heads(int32_t rows, const Use& use);
+  void activations(int32_t rows, const Use& use);
+  /// A kernel that moves nothing but rows of activations.
+  void row_kernel(const std::string& name, int64_t columns, int32_t rows, std::function<void()> call, const Use& use);
   Tensor integers(const std::vector<int32_t>& values);
   int64_t copies_for(int64_t bytes) const { return 1 + (options_.working_set - 1) / bytes; }
 

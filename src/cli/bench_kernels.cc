@@ -20,13 +20,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<std::string> kKernelNames = {"linear",           "int8_linear",
-                                               "grouped_linear",   "int8_grouped_linear",
-                                               "moe_experts",      "int8_moe_experts",
-                                               "paged_attention",  "rms_norm",
-                                               "add_rms_norm",     "add_rms_norm_dynamic_quantize",
-                                               "dynamic_quantize", "split_qkv_rms_norm_rope",
-                                               "swiglu",           "swiglu_dynamic_quantize"};
+const std::vector<std::string> kKernelNames = {"linear",
+                                               "int8_linear",
+                                               "grouped_linear",
+                                               "int8_grouped_linear",
+                                               "moe_experts",
+                                               "int8_moe_experts",
+                                               "moe_gating_top_k",
+                                               "paged_attention",
+                                               "rms_norm",
+                                               "add_rms_norm",
+                                               "add_rms_norm_quantize",
+                                               "add_rms_norm_dynamic_quantize",
+                                               "embedding_rms_norm",
+                                               "quantize",
+                                               "dynamic_quantize",
+                                               "split_qkv_rms_norm_rope",
+                                               "split_qkv_rms_norm_rope_store",
+                                               "swiglu",
+                                               "swiglu_quantize",
+                                               "swiglu_dynamic_quantize"};
 
 struct KernelsOptions {
   std::string model, shape = "qwen3-0.6b", device = "auto";
@@ -109,13 +122,14 @@ class KernelsBench {
     constexpr double kLeastSeconds = 2e-3;
     const double once = std::min(seconds_until_done(one.call), seconds_until_done(one.call));
     const int calls = std::clamp(static_cast<int>(kLeastSeconds / std::max(once, 1e-7)), 1, 2000);
+    const DType dtype = one.product_dtype();
     std::vector<double> seconds, bandwidths, peaks;
     for (int32_t round = 0; round < options_.rounds; ++round) {
       if (one.bytes > 0) {
         bandwidths.push_back(static_cast<double>(machine_.bytes()) / machine_.read());
       }
       if (one.multiply_adds > 0) {
-        peaks.push_back(static_cast<double>(machine_.products(one.dtype)) / machine_.multiply(one.dtype));
+        peaks.push_back(static_cast<double>(machine_.products(dtype)) / machine_.multiply(dtype));
       }
       seconds.push_back(seconds_until_done([&] {
                           for (int i = 0; i < calls; ++i) one.call();
@@ -123,7 +137,7 @@ class KernelsBench {
                         calls);
     }
     if (one.bytes > 0) all_bandwidths_.insert(all_bandwidths_.end(), bandwidths.begin(), bandwidths.end());
-    std::vector<double>& of_dtype = all_peaks_[std::string(name_of(one.dtype))];
+    std::vector<double>& of_dtype = all_peaks_[std::string(name_of(dtype))];
     of_dtype.insert(of_dtype.end(), peaks.begin(), peaks.end());
     one.call = {};  // its memory goes with it
     rows_.push_back({std::move(one), median(seconds), median(bandwidths), median(peaks)});

@@ -286,7 +286,9 @@ class Bench(unittest.TestCase):
         self.assertLess(full["us_per_step"], eager["us_per_step"])
 
     def test_kernels_are_held_against_memory_and_multipliers(self):
-        kernels = ["linear", "int8_linear", "paged_attention", "swiglu"]
+        rows_only = ["swiglu", "swiglu_quantize", "add_rms_norm_quantize", "embedding_rms_norm", "quantize",
+                     "split_qkv_rms_norm_rope_store"]
+        kernels = ["linear", "int8_linear", "paged_attention", *rows_only]
         result = self.bench("kernels", "--kernels", ",".join(kernels), "--rows", "1,130", "--context", 32, "--rounds", 1,
                             "--working-set", 1)
         self.assertEqual({line["kernel"] for line in result["results"]}, set(kernels))
@@ -295,23 +297,30 @@ class Bench(unittest.TestCase):
         self.assertGreater(result["bytes_per_second"], 0)
         for line in result["results"]:
             self.assertGreater(line["seconds"], 0)
-            if line["kernel"] == "swiglu":
+            if line["kernel"] in rows_only:
                 self.assertNotIn("share_of_limit", line)
                 continue
             shares = [line[share] for share in ("share_of_bandwidth", "share_of_peak") if share in line]
             self.assertEqual(line["share_of_limit"], max(shares))
             self.assertIn(line["limit"], ("memory", "multiply"))
             self.assertGreater(line["multiply_adds"], 0)
+        # Keys and values of an int8 cache come with a scale each.
+        config = json.loads((program.MINI / "config.json").read_text())
+        elements = 2 * 32 * config["num_key_value_heads"] * config["head_dim"]
+        self.assertEqual({line["dtype"]: line.get("bytes") for line in result["results"]
+                          if line["kernel"] == "paged_attention" and line["rows"] == 1},
+                         {"bfloat16": 2 * elements, "int8": elements + elements // config["head_dim"] * 4})
         # Of a prompt only the last row goes through the output head.
         self.assertEqual({line["rows"] for line in result["results"] if line["of"].startswith("lm_head")}, {1})
 
     def test_kernels_of_experts_are_measured(self):
-        kernels = "grouped_linear,int8_grouped_linear,moe_experts,int8_moe_experts"
+        kernels = "grouped_linear,int8_grouped_linear,moe_experts,int8_moe_experts,moe_gating_top_k"
         result = self.bench("kernels", "--kernels", kernels, "--rows", 3, "--rounds", 1, "--working-set", 1,
                             model=program.MINI_MOE)
         self.assertEqual([(line["kernel"], line["dtype"]) for line in result["results"]],
                          [("grouped_linear", "bfloat16")] * 2 + [("moe_experts", "bfloat16")] +
-                         [("int8_grouped_linear", "int8")] * 2 + [("int8_moe_experts", "int8")])
+                         [("int8_grouped_linear", "int8")] * 2 + [("int8_moe_experts", "int8")] +
+                         [("moe_gating_top_k", "float32")])
         done = program.run_well("bench", "kernels", "-m", program.MINI_MOE, "--kernels", "rms_norm,grouped_linear",
                                 "--rows", 3, "--rounds", 1, "--working-set", 1)
         self.assertRegex(done.stdout, r"\ngrouped_linear gate_up 2 of 8, .* bfloat16 +3 .* (memory|multiply)\n")
