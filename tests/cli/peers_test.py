@@ -68,6 +68,19 @@ class Peers(unittest.TestCase):
             self.skipTest("a peer is installed")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| decode, batch 1 |", done.stdout)
+        plot = xml.etree.ElementTree.parse(self.out / "plot.svg").getroot()
+        texts = [text.text for text in plot.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertTrue(any("no peer was installed" in text for text in texts), texts)
+        self.assertRegex(texts[-1], r"^\d+\.\d, \d+\.\d%$")
+
+    def test_several_models_are_rows_of_one_table(self):
+        done = self.compare("-m", program.MINI_MOE, "--rounds", 1, "--batch-size", 1, "--input-len", 16)
+        if "no peer" not in done.stderr:
+            self.skipTest("a peer is installed")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = [line.split("|")[1].strip() for line in done.stdout.splitlines() if line.startswith("| ")]
+        self.assertEqual(rows, ["tokens per second", "mini: decode, batch 1", "mini: prefill, 16 tokens",
+                                "mini-moe: decode, batch 1", "mini-moe: prefill, 16 tokens"])
 
     def test_what_is_wrong_is_said_before_anything_is_measured(self):
         self.install("llama-bench", LLAMA_BENCH)
