@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "load/checkpoint.h"
 #include "model/qwen3.h"
+#include "ops/product_tuning.h"
 
 namespace reprise::model {
 namespace {
@@ -48,7 +49,12 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::
   const load::ModelConfig config = load::ModelConfig::load(load::model_directory(path));
   if (options.without_weights) return build(config, nullptr, registry, device, options);
   const load::Checkpoint checkpoint = load::Checkpoint::open(path);
-  return build(config, &checkpoint, registry, device, options);
+  std::unique_ptr<Model> model = build(config, &checkpoint, registry, device, options);
+  const ops::OpKernel* kernel = registry.get("linear").kernel(device.name());
+  if (kernel != nullptr && kernel->tuning != nullptr) {
+    kernel->tuning->expect_weights(model->load_report().weight_bytes);
+  }
+  return model;
 }
 
 std::unique_ptr<Model> plan_model(const load::ModelConfig& config, const ops::Registry& registry,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -79,7 +80,7 @@ class ProductTuner {
         const std::optional<size_t> way = place == known.end() ? std::nullopt : tuning_.find(place->second);
         if (way) {
           tuning_.choose(shape, *way);
-          tuned.push_back({shape, tuning_.ways()[*way], *way == 0});
+          tuned.push_back({shape, tuning_.ways()[*way], *way == tuning_.default_way(shape)});
         } else {
           open.emplace_back(&product, shape);
         }
@@ -158,8 +159,8 @@ class ProductTuner {
     return seconds_since(start) / calls;
   }
 
-  /// For each way the median over the rounds of its time in relation to the default's; nothing when the time was too
-  /// short for that.
+  /// For each way the median over the rounds of its time in relation to that of the first; nothing when the time was
+  /// too short for that.
   std::optional<std::vector<double>> compare(ProductWeights& product, const Tensor& x, const Tensor& row_scales,
                                              int calls, const std::vector<size_t>& ways, int rounds, double seconds) {
     const Clock::time_point start = Clock::now();
@@ -195,26 +196,28 @@ class ProductTuner {
       for (size_t i = 0; i < product.weights.size(); ++i) call(product, x, row_scales);
       device_.default_stream().synchronize();
     }
-    const double once = std::min(turn(product, x, row_scales, 0, 1), turn(product, x, row_scales, 0, 1));
+    const size_t usual = tuning_.default_way(shape);
+    const double once = std::min(turn(product, x, row_scales, usual, 1), turn(product, x, row_scales, usual, 1));
     const int calls = std::clamp(static_cast<int>(kTurnSeconds / std::max(once, 1e-7)), 1, 200);
     std::vector<size_t> ways(tuning_.ways().size());
-    for (size_t way = 0; way < ways.size(); ++way) ways[way] = way;
+    std::iota(ways.begin(), ways.end(), size_t{0});
+    std::swap(ways[0], ways[usual]);
     const auto screened = compare(product, x, row_scales, calls, ways, kScreeningRounds, seconds);
     if (!screened) return std::nullopt;
     const auto best = static_cast<size_t>(std::min_element(screened->begin(), screened->end()) - screened->begin());
-    size_t way = 0;
+    size_t way = usual;
     double gain = 0;
     if (best != 0 && (*screened)[best] < 1 - options_.least_gain) {
       // The best of several is partly luck: it has to show it again.
-      const auto again = compare(product, x, row_scales, calls, {0, best}, kDuelRounds, seconds);
+      const auto again = compare(product, x, row_scales, calls, {usual, ways[best]}, kDuelRounds, seconds);
       if (!again) return std::nullopt;
       if ((*again)[1] < 1 - options_.least_gain) {
-        way = best;
+        way = ways[best];
         gain = 1 - (*again)[1];
       }
     }
     tuning_.choose(shape, way);
-    return TunedProduct{shape, tuning_.ways()[way], way == 0, true, gain};
+    return TunedProduct{shape, tuning_.ways()[way], way == usual, true, gain};
   }
 
   const Model& model_;

@@ -21,6 +21,13 @@ std::string ProductShape::to_string() const {
                      kRows[static_cast<size_t>(rows)]);
 }
 
+ProductTuning::ProductTuning(std::vector<std::string> ways, CachedWeights cached)
+    : ways_(std::move(ways)), cached_(cached) {
+  REPRISE_CHECK(cached_.way < ways_.size());
+}
+
+void ProductTuning::expect_weights(size_t bytes) { is_cached_ = bytes <= cached_.bytes; }
+
 std::optional<size_t> ProductTuning::find(const std::string& way) const {
   const auto place = std::find(ways_.begin(), ways_.end(), way);
   if (place == ways_.end()) return std::nullopt;
@@ -34,14 +41,18 @@ void ProductTuning::force(std::optional<size_t> way) {
 
 size_t ProductTuning::way_of(const ProductShape& shape) const {
   if (forced_) return *forced_;
-  if (chosen_.empty()) return 0;
   const auto place = chosen_.find(shape);
-  return place == chosen_.end() ? 0 : place->second;
+  return place == chosen_.end() ? default_way(shape) : place->second;
+}
+
+size_t ProductTuning::default_way(const ProductShape& shape) const {
+  // More rows take longer to multiply than any cache takes to read.
+  return is_cached_ && shape.rows <= RowsClass::kFew ? cached_.way : 0;
 }
 
 void ProductTuning::choose(const ProductShape& shape, size_t way) {
   REPRISE_CHECK(way < ways_.size());
-  if (way == 0) {
+  if (way == default_way(shape)) {
     chosen_.erase(shape);
   } else {
     chosen_[shape] = way;

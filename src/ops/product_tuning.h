@@ -32,24 +32,36 @@ struct ProductShape {
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
 
+/// What suits products whose weights stay in a cache from step to step, which read them from there.
+struct CachedWeights {
+  size_t way = 0;
+  size_t bytes = 0;  ///< the most that stay there; 0: not known
+};
+
 /// In which of several ways a device's products go about their work, by shape. All ways give the same bits. Filled
 /// before anything is captured, which keeps the way that it has found; not while products are called.
 class ProductTuning {
  public:
-  /// `ways`: the names of the device's ways, the default first.
-  explicit ProductTuning(std::vector<std::string> ways) : ways_(std::move(ways)) {}
+  /// `ways`: the names of the device's ways, the usual one first.
+  explicit ProductTuning(std::vector<std::string> ways, CachedWeights cached = {});
 
   const std::vector<std::string>& ways() const { return ways_; }
   /// Nothing for a name that is not known.
   std::optional<size_t> find(const std::string& way) const;
-  /// 0 where nothing was chosen.
+  /// The default where nothing was chosen.
   size_t way_of(const ProductShape& shape) const;
+  /// 0, or the way for cached weights: for products of few rows once expect_weights() has named few enough bytes.
+  size_t default_way(const ProductShape& shape) const;
+  /// How many bytes of weights a step goes through.
+  void expect_weights(size_t bytes);
   void choose(const ProductShape& shape, size_t way);
   /// For measuring: every product goes this way, whatever was chosen. Nothing ends that.
   void force(std::optional<size_t> way);
 
  private:
   std::vector<std::string> ways_;
+  CachedWeights cached_;
+  bool is_cached_ = false;
   std::map<ProductShape, size_t> chosen_;  ///< others than the default
   std::optional<size_t> forced_;
 };

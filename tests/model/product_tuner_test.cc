@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/cpu_topology.h"
+#include "base/error.h"
 #include "harness/step_runs.h"
 
 namespace reprise::model {
@@ -75,7 +77,7 @@ TEST_P(ProductTuner, MeasuresEveryProductOfTheModelAndChoosesWhatItReports) {
   for (const TunedProduct& product : products) {
     EXPECT_TRUE(product.measured);
     EXPECT_EQ(tuning.ways()[tuning.way_of(product.shape)], product.way);
-    EXPECT_EQ(product.is_default, tuning.way_of(product.shape) == 0);
+    EXPECT_EQ(product.is_default, tuning.way_of(product.shape) == tuning.default_way(product.shape));
   }
 }
 
@@ -110,7 +112,7 @@ TEST_P(ProductTuner, NoWayChangesABit) {
   replay::StepHarness::Options plain = options();
   plain.threads = 2;
   const replay::Outcome expected = replay::run_all_batches(plain, 1);
-  for (size_t way = 1; way < 7; way += 2) {
+  for (size_t way = 1; way < 8; way += 2) {
     replay::StepHarness::Options other = plain;
     other.prepare = [way](ops::Registry& registry) { product_tuning_of(registry).force(way); };
     EXPECT_EQ(replay::run_all_batches(other, 1), expected) << way;
@@ -146,6 +148,34 @@ TEST(ProductTuning, KeepsShapesApartAndFallsBackToTheDefault) {
   EXPECT_EQ(tuning.way_of(shape), 0u);
   EXPECT_THROW(tuning.choose(shape, 2), Error);
   EXPECT_THROW(tuning.force(2), Error);
+}
+
+TEST(ProductTuning, WeightsThatACacheHoldsHaveADefaultOfTheirOwn) {
+  ops::ProductTuning tuning({"usual", "other", "cached"}, {.way = 2, .bytes = 1000});
+  const auto shape = [](ops::RowsClass rows) { return ops::ProductShape{DType::kBF16, DType::kBF16, 64, 128, rows}; };
+  EXPECT_EQ(tuning.way_of(shape(ops::RowsClass::kOne)), 0u);
+  tuning.expect_weights(1000);
+  EXPECT_EQ(tuning.way_of(shape(ops::RowsClass::kOne)), 2u);
+  EXPECT_EQ(tuning.default_way(shape(ops::RowsClass::kFew)), 2u);
+  EXPECT_EQ(tuning.default_way(shape(ops::RowsClass::kSome)), 0u);
+  for (const size_t way : {size_t{0}, size_t{1}, size_t{2}}) {
+    tuning.choose(shape(ops::RowsClass::kOne), way);
+    EXPECT_EQ(tuning.way_of(shape(ops::RowsClass::kOne)), way);
+  }
+  tuning.expect_weights(1001);
+  EXPECT_EQ(tuning.way_of(shape(ops::RowsClass::kOne)), 0u);
+  EXPECT_THROW(ops::ProductTuning({"usual"}, {.way = 1}), Error);
+}
+
+TEST(ProductTuning, IsToldWhatALoadedModelWeighs) {
+  replay::StepHarness::Options options;
+  options.model = kTunedModels / "dense";
+  replay::StepHarness harness(options);
+  if (!last_level_cache_bytes()) GTEST_SKIP() << "the size of the cache is not known here";
+  const ops::ProductTuning& tuning = product_tuning_of(harness.registry());
+  EXPECT_EQ(tuning.ways()[tuning.default_way({DType::kF32, DType::kF32, 64, 64, ops::RowsClass::kOne})],
+            "panels of 16 blocks, 0 lines ahead");
+  EXPECT_EQ(tuning.default_way({DType::kF32, DType::kF32, 64, 64, ops::RowsClass::kMany}), 0u);
 }
 
 }  // namespace

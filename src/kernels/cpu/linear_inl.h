@@ -84,7 +84,7 @@ template <int kRows, int kBlocks>
 REPRISE_INLINE void dot_pair(const Bf16* x, int64_t x_row_stride, const Bf16* weight, int64_t block_stride,
                              Accumulators<kRows, kBlocks>& acc) {
   __m512bh w[kBlocks];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) {
     const __m512i bits = _mm512_loadu_si512(weight + b * block_stride);
     memcpy(&w[b], &bits, sizeof(bits));
@@ -96,7 +96,7 @@ REPRISE_INLINE void dot_pair(const Bf16* x, int64_t x_row_stride, const Bf16* we
     const __m512i bits = _mm512_set1_epi32(pair);
     __m512bh value;
     memcpy(&value, &bits, sizeof(bits));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) acc.at[r][b].all = _mm512_dpbf16_ps(acc.at[r][b].all, w[b], value);
   }
 }
@@ -106,6 +106,12 @@ REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* 
                                const Ahead& ahead, Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
   int64_t k = 0;
+  if (ahead.lines == 0) {
+#pragma GCC unroll 2
+    for (; k + 2 <= inputs; k += 2) {
+      dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
+    }
+  }
   while (k + 2 <= inputs) {
     fetch<kBlocks>(ahead, k / 2);
     for (const int64_t end = smaller(k + 2 * kFetchSteps, inputs / 2 * 2); k < end; k += 2) {
@@ -120,31 +126,57 @@ REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* 
 }
 #endif
 
-/// Adds the bias, rounds and stores kRows rows times kBlocks blocks of 16 outputs.
 template <int kRows, int kBlocks>
-REPRISE_INLINE void finish_register_tile(const LinearArguments& a, int64_t row, int64_t block,
-                                         Accumulators<kRows, kBlocks>& acc) {
+REPRISE_INLINE void add_bias(const LinearArguments& a, int64_t block, Accumulators<kRows, kBlocks>& acc) {
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) {
     const int64_t column = (block + b) * kLinearBlock;
-    const int64_t left = a.outputs - column;
-    if (a.bias != nullptr) {
-      const V bias = load_up_to(a.bias + column, left);
-      for (int r = 0; r < kRows; ++r) acc.at[r][b] = acc.at[r][b] + bias;
-    }
+    const V bias = load_up_to(a.bias + column, a.outputs - column);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) acc.at[r][b] = acc.at[r][b] + bias;
+  }
+}
+
+/// `y`: of the first row and output of the tile, `left` outputs from there on.
+template <int kRows, int kBlocks, typename Y>
+REPRISE_INLINE void store_register_tile(Y* y, int64_t y_row_stride, int64_t left,
+                                        const Accumulators<kRows, kBlocks>& acc) {
+  if (left >= kBlocks * kLinearBlock) {
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const int64_t offset = (row + r) * a.y_row_stride + column;
-      if (a.y_element == Element::kF32) {
-        store_up_to(static_cast<float*>(a.y) + offset, acc.at[r][b], left);
-      } else {
-        store_up_to(static_cast<Bf16*>(a.y) + offset, acc.at[r][b], left);
+#pragma GCC unroll 8
+      for (int b = 0; b < kBlocks; ++b) store(y + r * y_row_stride + b * kLinearBlock, acc.at[r][b]);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int b = 0; b < kBlocks; ++b) {
+        store_up_to(y + r * y_row_stride + b * kLinearBlock, acc.at[r][b], left - b * kLinearBlock);
       }
     }
   }
 }
 
+/// Adds the bias, rounds and stores kRows rows times kBlocks blocks of 16 outputs.
+template <int kRows, int kBlocks>
+REPRISE_INLINE void finish_register_tile(const LinearArguments& a, int64_t row, int64_t block,
+                                         Accumulators<kRows, kBlocks>& acc) {
+  if (a.bias != nullptr) add_bias(a, block, acc);
+  const int64_t column = block * kLinearBlock;
+  const int64_t offset = row * a.y_row_stride + column;
+  if (a.y_element == Element::kF32) {
+    store_register_tile(static_cast<float*>(a.y) + offset, a.y_row_stride, a.outputs - column, acc);
+  } else {
+    store_register_tile(static_cast<Bf16*>(a.y) + offset, a.y_row_stride, a.outputs - column, acc);
+  }
+}
+
 template <int kRows, int kBlocks>
 REPRISE_INLINE void clear(Accumulators<kRows, kBlocks>& acc) {
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = zero();
   }
 }
@@ -173,6 +205,13 @@ REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t f
                                 Ahead ahead) {
   constexpr int kBlocks = blocks_beside(kRows);
   int64_t block = first_block;
+  if constexpr (kRows == 1 && kRegisterBudget >= 16) {
+    // More chains than it takes to hide the latency of a product, and fewer ends of them.
+    for (; block + 8 <= last_block; block += 8) {
+      linear_register_tile<kRows, 8, X, W>(a, row, block, ahead);
+      ahead.at += 8 * ahead.block_stride;
+    }
+  }
   for (; block + kBlocks <= last_block; block += kBlocks) {
     linear_register_tile<kRows, kBlocks, X, W>(a, row, block, ahead);
     ahead.at += kBlocks * ahead.block_stride;

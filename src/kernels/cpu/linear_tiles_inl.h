@@ -63,7 +63,7 @@ REPRISE_INLINE void fetch(const Ahead& ahead, int64_t first_step) {
   if (first_step < ahead.from_step) return;
   for (int64_t line = 0; line < ahead.lines; ++line) {
     const char* at = ahead.at + (first_step + line) * kStepBytes;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) __builtin_prefetch(at + b * ahead.block_stride, 0, 2);
   }
 }
@@ -79,7 +79,9 @@ REPRISE_INLINE void for_each_panel(const ProductTiles& by, const char* weight, i
   const bool whole = by.panel * block_stride <= most_bytes;
   for (int64_t panel = first_block; panel < last_block; panel += by.panel) {
     const int64_t end = smaller(panel + by.panel, last_block);
-    const char* next = rows > kMostRowsAhead ? nullptr : end < last_block ? weight + end * block_stride : after;
+    const char* next = rows > kMostRowsAhead || by.start_lines == 0 ? nullptr
+                       : end < last_block                           ? weight + end * block_stride
+                                                                    : after;
     int64_t tile = 0;
     for (int64_t row = 0; row < rows; ++tile) {
       const int64_t count = rows_of_tile(kMostRows, rows - row);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cpu_topology.h"
 #include "kernels/cpu/product_tiles.h"
 #include "kernels/cpu/register_families.h"
 
@@ -20,6 +21,9 @@ std::vector<std::string> names_of_product_tiles() {
   return names;
 }
 
+/// Half of the last cache: keys, values and other programs want some of it too.
+ops::CachedWeights cached_weights() { return {kCachedProductTiles, last_level_cache_bytes().value_or(0) / 2}; }
+
 }  // namespace
 
 void register_cpu_kernels(ops::Registry& registry) {
@@ -27,7 +31,7 @@ void register_cpu_kernels(ops::Registry& registry) {
 }
 
 void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
-  const auto tuning = std::make_shared<ops::ProductTuning>(names_of_product_tiles());
+  const auto tuning = std::make_shared<ops::ProductTuning>(names_of_product_tiles(), cached_weights());
   register_rows(registry, set);
   register_elementwise(registry, set);
   register_int8_linear(registry, set, tuning);
