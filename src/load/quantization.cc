@@ -201,6 +201,11 @@ LinearScheme Quantization::scheme_of(std::string_view layer) const {
   return LinearScheme::kFloat;
 }
 
+bool Quantization::targets_by_name(std::string_view layer) const {
+  const auto matches = [layer](const LayerPattern& pattern) { return pattern.matches(layer); };
+  return std::ranges::any_of(targets_, matches) && !std::ranges::any_of(ignored_, matches);
+}
+
 bool Quantization::describes(std::string_view tensor) const { return tensors_.find(tensor) != tensors_.end(); }
 
 std::vector<std::string> Quantization::described_layers() const {

@@ -41,6 +41,8 @@ class Quantization {
   bool quantizes_anything() const { return convention_ != Convention::kNone; }
   /// Of the linear layer "model.layers.0.mlp.down_proj". Throws kCorruptData when a description has no word about it.
   LinearScheme scheme_of(std::string_view layer) const;
+  /// compressed-tensors: whether the layer is quantised by its name, not only as one of all linear layers.
+  bool targets_by_name(std::string_view layer) const;
   /// msmodelslim: whether the description names a tensor. Norms have a bias where it does (a norm of a model whose
   /// outliers were moved into weights).
   bool describes(std::string_view tensor) const;

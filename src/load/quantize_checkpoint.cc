@@ -319,6 +319,7 @@ class CheckpointQuantizer {
     }
     if (!specs.empty()) return types.dump(1) + "\n";
     for (const std::string& layer : linear_layers(config_)) types[layer + ".weight"] = name_of(scheme_of(layer));
+    for (const std::string& router : router_layers(config_)) types[router + ".weight"] = "FLOAT";
     return types.dump();
   }
 

@@ -135,6 +135,14 @@ std::vector<std::string> linear_layers(const ModelConfig& config) {
   return layers;
 }
 
+std::vector<std::string> router_layers(const ModelConfig& config) {
+  std::vector<std::string> routers;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    if (config.is_sparse_layer(i)) routers.push_back(fmt::format("model.layers.{}.mlp.gate", i));
+  }
+  return routers;
+}
+
 bool quantizes_head(const ModelConfig& config) {
   const Quantization& quantization = config.quantization;
   // A description need not name a head that is tied to the embedding.
@@ -174,6 +182,14 @@ void check_quantization(const ModelConfig& config) {
         problems.add(error.what());
       }
     }
+  }
+  for (const std::string& router : router_layers(config)) {
+    if (quantization.convention() == Quantization::Convention::kModelSlim &&
+        !quantization.describes(router + ".weight")) {
+      problems.add(fmt::format("{} says nothing of {}.weight", quantization.source(), router));
+    }
+    if (quantization.targets_by_name(router))
+      problems.add(fmt::format("{} is quantised, but routers stay float", router));
   }
   for (const std::string& layer : quantization.described_layers()) {
     if (!known.contains(layer)) {

@@ -26,13 +26,17 @@ void add_linear_tensors(std::vector<ExpectedTensor>& result, const Quantization&
 /// The linear layers that may be quantised, in the order of the model, without the output head.
 std::vector<std::string> linear_layers(const ModelConfig& config);
 
+/// The linear layers that choose experts. They are float in every checkpoint.
+std::vector<std::string> router_layers(const ModelConfig& config);
+
 /// Whether the output head has a quantised weight of its own, whatever the config says about tying it.
 bool quantizes_head(const ModelConfig& config);
 
 /// That a config's quantisation fits its model: a description names every linear layer and quantises nothing else (no
-/// embedding, no router of experts), and layers that are computed together (query, key and value; gate and up; the
-/// experts of a layer) have one scheme. Reports everything in one error (kCorruptData). Experts whose inputs are
-/// quantised with one scale for all tokens are refused with their names (kUnsupported).
+/// embedding, no router of experts; a router that "Linear" takes in is float all the same, since not every library
+/// makes it a linear layer, and its tensor must say so), and layers that are computed together (query, key and value;
+/// gate and up; the experts of a layer) have one scheme. Reports everything in one error (kCorruptData). Experts whose
+/// inputs are quantised with one scale for all tokens are refused with their names (kUnsupported).
 void check_quantization(const ModelConfig& config);
 
 /// That the scales are numbers to compute with, offsets of activations are int8, and those of weights are zero (an

@@ -20,7 +20,7 @@ ExpertLayer::ExpertLayer(const load::ModelConfig& config, const std::string& pre
   if (!has_map) placement_ = trivial_placement(experts_, experts_);
   const auto places = static_cast<int64_t>(placement_.size());
   using Parallel = ops::LinearWeights::Parallel;
-  router_ = weights.linear(prefix + "gate", false, Parallel::kNone);
+  router_ = weights.router(prefix + "gate");
   const WeightBuilder::ExpertNames names{prefix + "experts.", top_k_, placement_, has_map};
   const std::string gate_up[] = {"gate_proj", "up_proj"};
   gate_up_ = weights.experts(names, "gate_up_proj", gate_up, Parallel::kColumn);

@@ -339,6 +339,13 @@ ops::LinearWeights WeightBuilder::head() {
   return weights;
 }
 
+ops::LinearWeights WeightBuilder::router(const std::string& prefix) {
+  const std::string name = prefix + ".weight";
+  ops::LinearWeights weights;
+  weights.weight = pack(name, name, dtype_);
+  return weights;
+}
+
 Tensor WeightBuilder::counters(const std::string& label, const Shape& shape) {
   const TensorMeta meta(DType::kI64, shape);
   if (checkpoint_ == nullptr) return named(label, without_memory(meta));

@@ -68,6 +68,8 @@ class WeightBuilder {
   /// Experts may be quantised with a scale for each token.
   ops::LinearWeights experts(const ExpertNames& names, const std::string& label,
                              std::span<const std::string> projections, ops::LinearWeights::Parallel parallel);
+  /// `prefix`.weight, which chooses experts: float, whatever the quantisation says of linear layers.
+  ops::LinearWeights router(const std::string& prefix);
   /// The output head: lm_head, or the embedding where Hugging Face's loader takes that.
   ops::LinearWeights head();
   /// A float32 tensor that the model computes itself.

@@ -392,6 +392,31 @@ TEST(Quantization, ExpertsWithOneScaleForAllTokensAreRefusedWithTheirNames) {
                                   HasSubstr("W8A8_DYNAMIC")));
 }
 
+TEST(Quantization, ARouterIsFloatUnlessItsTensorOrAnythingElseSaysOtherwise) {
+  const std::string router = "model.layers.1.mlp.gate";
+  Copy compressed("moe-w8a8-ct");
+  const auto edit = [&](const std::function<void(json&)>& change) {
+    compressed.edit("config.json", [&](json& config) { change(config["quantization_config"]); });
+  };
+  // "Linear" may take it in or not, as libraries differ.
+  edit([](json& config) { config["ignore"] = {"lm_head"}; });
+  compressed.write();
+  EXPECT_NO_THROW(check(compressed.path()));
+  edit([](json& config) { config["config_groups"]["group_0"]["targets"] = {"Linear", "re:.*mlp.gate$"}; });
+  EXPECT_THAT(compressed.refused().what(), HasSubstr(router + " is quantised, but routers stay float"));
+  edit([](json& config) { config["ignore"] = {"lm_head", "model.layers.1.mlp.gate"}; });
+  EXPECT_THAT(compressed.refused().what(), Not(HasSubstr(router)));
+  edit([](json& config) { config["config_groups"]["group_0"]["targets"] = {"Linear"}; });
+  compressed.tensors[router + ".weight"] =
+      make_tensor(DType::kI8, compressed.tensors[router + ".weight"].shape, std::vector<int8_t>(8 * 96));
+  EXPECT_THAT(compressed.refused().what(), HasSubstr("\"" + router + ".weight\" is I8"));
+  Copy slim("moe-w8a8-dynamic");
+  slim.edit(kDescription, [&](json& types) { types.erase(router + ".weight"); });
+  EXPECT_THAT(slim.refused().what(), HasSubstr("says nothing of " + router + ".weight"));
+  slim.edit(kDescription, [&](json& types) { types[router + ".weight"] = "W8A8_DYNAMIC"; });
+  EXPECT_THAT(slim.refused().what(), HasSubstr(router + "\" is quantised"));
+}
+
 TEST(Quantization, AMissingExpertIsNamed) {
   for (const char* tensor : {"weight", "weight_scale"}) {
     const std::string name = fmt::format("model.layers.1.mlp.experts.3.up_proj.{}", tensor);

@@ -249,6 +249,16 @@ TEST_F(Weights, B31ScalesOfEquivalentShapesGiveTheSameBits) {
   }
 }
 
+TEST_F(Weights, ARouterThatIgnoreDoesNotNameIsFloatAllTheSame) {
+  const Contents exact = contents(*load(kModels / "moe-w8a8-ct"));
+  const std::filesystem::path model = copy_of("moe-w8a8-ct");
+  std::string config = read_file(model / "config.json");
+  const std::string pattern = "re:.*mlp.gate$";
+  config.replace(config.find(pattern), pattern.size(), "re:nothing");
+  std::ofstream(model / "config.json") << config;
+  EXPECT_EQ(contents(*load(model)), exact);
+}
+
 TEST_F(Weights, B31B32B35WhatDoesNotFitIsRefusedBeforeAnythingIsAllocated) {
   const int64_t before = device_->counters().allocations;
   const auto expect_refused = [&](const std::filesystem::path& model, const std::string& name) {
