@@ -19,6 +19,9 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
   add_model_endpoints(router, *context_);
   add_completion_endpoint(router, *context_);
   add_chat_endpoint(router, *context_);
+  add_generate_endpoint(router, *context_);
+  add_token_endpoints(router, *context_);
+  add_control_endpoints(router, *context_);
   http_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), context_->options.access),
                                        context_->options.http);
   context_->http = http_.get();

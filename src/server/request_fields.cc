@@ -10,7 +10,9 @@ namespace reprise::server {
 namespace {
 
 [[noreturn]] void wrong_type(const std::string& name, std::string_view expected, const Json& value) {
-  throw RequestError::parameter_error(name,
+  // Of an element of a list the message tells which.
+  std::string field = name.ends_with(']') ? name.substr(0, name.rfind('[')) : name;
+  throw RequestError::parameter_error(std::move(field),
                                       fmt::format("{} is {}, but must be {}.", name, value.type_name(), expected));
 }
 
