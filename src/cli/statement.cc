@@ -21,10 +21,6 @@ DType kv_dtype(engine::Engine& engine) {
 using replay::StepKind;
 using replay::StepReason;
 
-constexpr std::array<StepReason, replay::kStepReasons> kReasons = {
-    StepReason::kReplayed,      StepReason::kModeEager,     StepReason::kPrefill,     StepReason::kAboveLargestBucket,
-    StepReason::kNoExactBucket, StepReason::kCaptureFailed, StepReason::kCaptureLimit};
-
 double megabytes(size_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 bool can_move(const engine::Engine& engine) {
@@ -79,7 +75,7 @@ std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
   const int64_t replayed = counters.steps(kind, StepReason::kReplayed);
   std::string text = fmt::format("{} replayed, {} eager", replayed, counters.steps(kind) - replayed);
   std::string reasons;
-  for (const StepReason reason : kReasons) {
+  for (const StepReason reason : replay::kAllStepReasons) {
     if (reason == StepReason::kReplayed || counters.steps(kind, reason) == 0) continue;
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : ", ", name_of(reason), counters.steps(kind, reason));
   }
@@ -88,7 +84,8 @@ std::string steps_text(const replay::StepCounters& counters, StepKind kind) {
 
 std::string steps_json(const replay::StepCounters& counters, StepKind kind) {
   nlohmann::ordered_json json;
-  for (const StepReason reason : kReasons) json[std::string(name_of(reason))] = counters.steps(kind, reason);
+  for (const StepReason reason : replay::kAllStepReasons)
+    json[std::string(name_of(reason))] = counters.steps(kind, reason);
   return json.dump();
 }
 

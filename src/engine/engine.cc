@@ -95,6 +95,7 @@ replay::RunnerOptions runner_options(const EngineOptions& options, const KvPool&
   result.retrace_every = options.retrace_every;
   result.passes = options.passes;
   result.capture_limit = options.capture_limit;
+  result.capture_at_once_milliseconds = options.capture_at_once_milliseconds;
   if (options.capture_error_mode) result.capture_error_mode = *options.capture_error_mode;
   result.force_recapture = options.force_recapture;
   result.splitting_ops = options.splitting_ops;
@@ -134,6 +135,7 @@ struct Engine::Parts {
   StepLoop loop;
   Statistics prompt_statistics = {};  // of prompt_logits(), whose steps are not the loop's
   StepLog step_log = {};
+  Clock::time_point next_capture = {};
   std::optional<Clock::time_point> last_step_end = {};  // absent: there was nothing to do since
 
   Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
@@ -154,6 +156,17 @@ struct Engine::Parts {
     return [the_model = model.get(), tensors = pool.tensors()](ops::ForwardContext& context) {
       return the_model->forward(context, tensors);
     };
+  }
+
+  /// Captures what steps have gone without: at once while nothing else is to do, else one at a time, with as much time
+  /// between two captures as the last one took.
+  bool capture_wanted(bool idle) {
+    const auto begin = Clock::now();
+    if (!runner.wants_capture() || (!idle && begin < next_capture)) return false;
+    const bool captured = runner.capture_wanted();
+    const auto end = Clock::now();
+    next_capture = end + (end - begin);
+    return captured;
   }
 
   replay::LogitsView run(const replay::StepBatch& batch) {
@@ -223,7 +236,7 @@ void Engine::fail_all(const Error& error) { parts_->loop.fail_all(error); }
 bool Engine::step() {
   const bool worked = parts_->loop.step();
   if (!worked) parts_->last_step_end.reset();
-  return worked;
+  return parts_->capture_wanted(!worked) || worked;
 }
 
 void Engine::run_until_done() {

@@ -47,8 +47,11 @@ struct EngineOptions {
   /// Absent: as the device prefers.
   std::optional<device::UpdateOrder> update_order;
   int32_t retrace_every = 0;
-  compile::PassOptions passes;                                   ///< of the modes that optimise
-  int64_t capture_limit = 64;                                    ///< see RunnerOptions::capture_limit
+  compile::PassOptions passes;  ///< of the modes that optimise
+  int64_t capture_limit = 64;   ///< see RunnerOptions::capture_limit
+  /// For serving: sizes whose capture takes longer run eagerly at first, and are captured between steps, those that
+  /// most steps want first, in at most half of the time. Absent: whatever a step needs is captured in front of it.
+  std::optional<double> capture_at_once_milliseconds;
   std::optional<device::CaptureMode> capture_error_mode;         ///< absent: the runner's
   bool force_recapture = false;                                  ///< debug: every decode step captures again
   std::vector<std::string> splitting_ops = {"paged_attention"};  ///< of mode piecewise

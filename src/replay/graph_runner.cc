@@ -1,10 +1,6 @@
 #include "replay/graph_runner.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <map>
 #include <set>
 
@@ -12,16 +8,21 @@
 #include "base/log.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/in_place.h"
-#include "replay/capture_cache.h"
 #include "replay/static_inputs.h"
+#include "replay/step_captures.h"
 #include "replay/step_program.h"
 
 namespace reprise::replay {
 
 namespace {
 
-/// Tokens and sequences of a captured step: a key of the cache that takes no memory of its own.
-using StepKey = std::array<int64_t, 2>;
+CaptureOptions capture_options(const ops::Registry& registry, const RunnerOptions& options) {
+  CaptureOptions result;
+  if (options.mode == Mode::kPiecewise)
+    result.splitting_ops = ops::with_in_place_variants(registry, options.splitting_ops);
+  result.mode = options.capture_error_mode;
+  return result;
+}
 
 }  // namespace
 
@@ -43,11 +44,8 @@ class GraphRunner::Implementation {
         stream_(device.create_stream({0, "steps"})),
         eager_(registry, device, *stream_),
         eager_inputs_(device, eager_limits(), options_.poison),
-        cache_(device, options_.update_order.value_or(device.capabilities().preferred_update_order),
-               CaptureOptions{options_.mode == Mode::kPiecewise
-                                  ? ops::with_in_place_variants(registry, options_.splitting_ops)
-                                  : std::vector<std::string>(),
-                              options_.capture_error_mode}) {
+        captures_(device, *stream_, options_, buckets_, prefill_sizes_, capture_options(registry, options_),
+                  [this](StepKind kind) -> StepProgram& { return program_of(kind); }) {
     if (options_.capture_limit < 1) {
       throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
     }
@@ -68,15 +66,13 @@ class GraphRunner::Implementation {
         throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", size);
       }
     }
-    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(StepKind::kDecode, size); });
-    capture_series(StepKind::kDecode, std::move(sizes));
+    captures_.capture_series(StepKind::kDecode, std::move(sizes));
   }
 
-  void capture_prefill() {
-    std::vector<int32_t> sizes = prefill_sizes_;
-    std::erase_if(sizes, [&](int32_t size) { return beyond_limit(StepKind::kPrefill, size); });
-    if (!sizes.empty()) capture_series(StepKind::kPrefill, std::move(sizes));
-  }
+  void capture_prefill() { captures_.capture_series(StepKind::kPrefill, prefill_sizes_); }
+
+  bool capture_wanted() { return captures_.capture_wanted(); }
+  bool wants_capture() const { return captures_.wants_capture(); }
 
   LogitsView run(const StepBatch& batch) {
     check(batch);
@@ -94,7 +90,7 @@ class GraphRunner::Implementation {
     if (decode_ == nullptr) {
       const int32_t rows = captures() ? buckets_.back() : options_.buckets.max_running;
       decode_ = make_program("decode", rows, rows, false);
-      report_.arena_bytes += decode_->arena_bytes();
+      captures_.add_arena_bytes(decode_->arena_bytes());
     }
     return *decode_;
   }
@@ -103,21 +99,20 @@ class GraphRunner::Implementation {
     if (!captures()) {
       throw Error(ErrorCode::kFailedPrecondition, "mode {} captures nothing", name_of(options_.mode));
     }
-    const StepKey key = key_of(StepKind::kDecode, bucket);
-    if (cache_.find(key) == nullptr) capture({&bucket, 1});
-    CaptureCache::Entry* entry = cache_.find(key);
+    if (captures_.find(StepKind::kDecode, bucket) == nullptr) capture({&bucket, 1});
+    const CaptureCache::Entry* entry = captures_.find(StepKind::kDecode, bucket);
     if (entry == nullptr) throw Error(ErrorCode::kFailedPrecondition, "batch size {} could not be captured", bucket);
     return entry->to_text();
   }
 
   std::string core_choice(StepKind kind, int32_t size) {
-    const CaptureCache::Entry* entry = cache_.find(key_of(kind, size));
+    const CaptureCache::Entry* entry = captures_.find(kind, size);
     return entry == nullptr ? std::string() : entry->core_choice();
   }
 
   const StepCounters& counters() const { return counters_; }
   StepReason last_reason() const { return last_reason_; }
-  const CaptureReport& report() const { return report_; }
+  const CaptureReport& report() const { return captures_.report(); }
   const std::vector<int32_t>& buckets() const { return buckets_; }
   const std::vector<int32_t>& prefill_sizes() const { return prefill_sizes_; }
   int64_t method_calls() const { return method_calls_; }
@@ -160,20 +155,6 @@ class GraphRunner::Implementation {
     attempt([&] { stream_->synchronize(); });
   }
 
-  /// Sizes behind the first `capture_limit` of a kind are not captured.
-  bool beyond_limit(StepKind kind, int32_t size) {
-    const bool decode = kind == StepKind::kDecode;
-    const std::vector<int32_t>& sizes = decode ? buckets_ : prefill_sizes_;
-    const auto captured = static_cast<size_t>(std::min<int64_t>(options_.capture_limit, INT32_MAX));
-    if (sizes.size() <= captured || size < sizes[captured]) return false;
-    if (logged_.insert({kind, StepReason::kCaptureLimit}).second) {
-      log_warning("capture_limit is {}: steps of {} {} run eagerly; logged once", captured,
-                  decode ? "batch sizes" : "prompt tokens",
-                  fmt::join(sizes.begin() + static_cast<std::ptrdiff_t>(captured), sizes.end(), ", "));
-    }
-    return true;
-  }
-
   bool captures() const { return options_.mode == Mode::kFull || options_.mode == Mode::kPiecewise; }
 
   StepLimits eager_limits() const {
@@ -197,7 +178,7 @@ class GraphRunner::Implementation {
     const StepLimits limits = eager_limits();
     if (prefill_ == nullptr) {
       prefill_ = make_program("prefill", limits.tokens, limits.sequences, false);
-      if (!prefill_sizes_.empty()) report_.arena_bytes += prefill_->arena_bytes();
+      if (!prefill_sizes_.empty()) captures_.add_arena_bytes(prefill_->arena_bytes());
     }
     return *prefill_;
   }
@@ -257,20 +238,14 @@ class GraphRunner::Implementation {
   /// Replays a step at a size that is captured, now if need be. Gives its logits, or another reason than kReplayed when
   /// it must run eagerly.
   StepReason replay(StepKind kind, int32_t size, const StepBatch& batch, LogitsView& logits) {
-    if (beyond_limit(kind, size)) return StepReason::kCaptureLimit;
-    CaptureCache::Entry* entry = find_or_capture(kind, size, batch);
-    if (entry == nullptr) return StepReason::kCaptureFailed;
+    const auto [entry, missing] = captures_.find_for(kind, size, batch);
+    if (entry == nullptr) return missing;
     StepProgram& program = program_of(kind);
-    const int32_t sequences = sequences_of(kind, size);
+    const int32_t sequences = StepCaptures::sequences_of(kind, size);
     program.inputs().write(*stream_, batch, size, sequences);
     if (options_.poison) program.poison_arena(*stream_);
-    const auto lists = program.inputs().lists(sequences);
-    if (const std::optional<GuardMiss> miss = cache_.replay(*entry, *stream_, lists)) {
-      const StepReason reason = capture_variant(kind, size, *entry, *miss, lists);
-      if (reason != StepReason::kReplayed) return reason;
-      const std::optional<GuardMiss> second_miss = cache_.replay(*entry, *stream_, lists);
-      if (second_miss) throw Error(ErrorCode::kInternal, "{} for the same lengths", second_miss->to_string());
-    }
+    const StepReason reason = captures_.replay(kind, size, *entry, program.inputs().lists(sequences));
+    if (reason != StepReason::kReplayed) return reason;
     node_dispatches_ += entry->eager_nodes();
     logits = fetch(entry->bound->outputs()[0], batch.sequences());
     if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) program.check_retrace();
@@ -316,138 +291,11 @@ class GraphRunner::Implementation {
     return {static_cast<const float*>(host_logits_->data()), rows, vocabulary_};
   }
 
-  /// No two captures share one: a prefill step of one token does not exist.
-  static StepKey key_of(StepKind kind, int32_t size) { return {size, sequences_of(kind, size)}; }
-  static int32_t sequences_of(StepKind kind, int32_t size) { return kind == StepKind::kDecode ? size : 1; }
-
-  /// The captured graph of a size, captured now if need be; null when that failed, now or before.
-  CaptureCache::Entry* find_or_capture(StepKind kind, int32_t size, const StepBatch& batch) {
-    const StepKey key = key_of(kind, size);
-    if (failed_.contains(key)) return nullptr;
-    if (cache_.find(key) == nullptr) {
-      capture_size(kind, size, 0, 1, &batch);
-    } else if (options_.force_recapture) {
-      recapture_size(kind, size, batch);
-    }
-    return failed_.contains(key) ? nullptr : cache_.find(key);
-  }
-
-  /// Steps wait for their logits, so nothing of the graph that is replaced is still running.
-  void recapture_size(StepKind kind, int32_t size, const StepBatch& batch) {
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      capture_graph(kind, size, &batch);
-      ++report_.recaptures;
-    } catch (const std::exception& error) {
-      capture_failed(kind, size, error);
-    }
-    report_.milliseconds += milliseconds_since(start);
-  }
-
-  void capture_series(StepKind kind, std::vector<int32_t> sizes) {
-    // The largest first: what it needs is what all need.
-    std::sort(sizes.rbegin(), sizes.rend());
-    const auto total = static_cast<int>(sizes.size());
-    for (int i = 0; i < total; ++i) capture_size(kind, sizes[static_cast<size_t>(i)], i, total, nullptr);
-    if (options_.progress) options_.progress(total, total, "");
-  }
-
-  /// `batch`: the step that needs it; null when none does yet.
-  void capture_size(StepKind kind, int32_t size, int done, int total, const StepBatch* batch) {
-    if (cache_.find(key_of(kind, size)) != nullptr) return;
-    const bool decode = kind == StepKind::kDecode;
-    if (options_.progress) {
-      const double available = static_cast<double>(device_.memory_info().available_bytes) / (1 << 30);
-      options_.progress(done, total,
-                        fmt::format("Capturing {}={} avail_mem={:.2f} GB)",
-                                    decode ? "batches (bs" : "prompt steps (tokens", size, available));
-    }
-    CaptureReport::Bucket bucket;
-    bucket.kind = kind;
-    bucket.size = size;
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      const CaptureCache::Entry& entry = capture_graph(kind, size, batch);
-      bucket.bytes = entry.bytes();
-      bucket.launches = entry.launches();
-      bucket.eager_operators = entry.eager_operators();
-      bucket.pieces = static_cast<int32_t>(entry.pieces.size()) - static_cast<int32_t>(entry.eager_nodes());
-      if (options_.mode == Mode::kPiecewise && entry.eager_nodes() == 0) {
-        log_warning("no operator of splitting_ops is in the {} graph: it was captured as a whole",
-                    decode ? "decode" : "prefill");
-      }
-      DebugDump& dump = program_of(kind).dump();
-      if (dump.enabled()) {
-        dump.program(fmt::format("{}{}", decode ? "bs" : "tokens", size), entry.to_text(), entry.to_json());
-      }
-    } catch (const std::exception& error) {
-      bucket.failure = error.what();
-      capture_failed(kind, size, error);
-    }
-    bucket.milliseconds = milliseconds_since(start);
-    report_.milliseconds += bucket.milliseconds;
-    report_.graph_bytes += bucket.bytes;
-    report_.buckets.push_back(std::move(bucket));
-  }
-
   StepProgram& program_of(StepKind kind) { return kind == StepKind::kDecode ? decode_program() : prefill_program(); }
 
-  CaptureCache::Entry& capture_graph(StepKind kind, int32_t size, const StepBatch* batch) {
-    StepProgram& program = program_of(kind);
-    const int32_t sequences = sequences_of(kind, size);
-    if (batch != nullptr) {
-      // With the step's own lengths, so that kernels choose what it needs.
-      program.inputs().write(*stream_, *batch, size, sequences);
-      return cache_.capture(key_of(kind, size), program.bind(size, sequences), program.inputs().lists(sequences));
-    }
-    // Those of the step before may not fit this size. Every replay brings its own.
-    const std::vector<int32_t> none(static_cast<size_t>(sequences), 0);
-    const ops::HostList lists[] = {ops::HostList(none), ops::HostList(none)};
-    return cache_.capture(key_of(kind, size), program.bind(size, sequences), lists);
-  }
-
-  /// Captures a size once more, for what a kernel chooses now. kReplayed when that is done.
-  StepReason capture_variant(StepKind kind, int32_t size, CaptureCache::Entry& entry, const GuardMiss& miss,
-                             std::span<const ops::HostList> lists) {
-    const char* unit = kind == StepKind::kDecode ? "sequences" : "prompt tokens";
-    if (static_cast<int64_t>(entry.variants.size()) + 1 >= options_.capture_limit) {
-      if (logged_.insert({kind, StepReason::kCaptureLimit}).second) {
-        log_warning("capture_limit is {}: a step of {} {} runs eagerly after {}; logged once", options_.capture_limit,
-                    size, unit, miss.to_string());
-      }
-      return StepReason::kCaptureLimit;
-    }
-    if (logged_choices_.insert(fmt::format("{} {}", miss.op, miss.choice)).second) {
-      log_info("capturing a step of {} {} again: {}; logged once", size, unit, miss.to_string());
-    }
-    const auto start = std::chrono::steady_clock::now();
-    StepReason reason = StepReason::kReplayed;
-    try {
-      const CaptureCache::Entry& variant = cache_.capture_variant(entry, lists);
-      ++report_.variants;
-      report_.graph_bytes += variant.bytes();
-    } catch (const std::exception& error) {
-      capture_failed(kind, size, error);
-      reason = StepReason::kCaptureFailed;
-    }
-    report_.milliseconds += milliseconds_since(start);
-    return reason;
-  }
-
-  void capture_failed(StepKind kind, int32_t size, const std::exception& error) {
-    failed_.insert(key_of(kind, size));
-    log_warning("capture of {} failed, its steps run eagerly: {}",
-                kind == StepKind::kDecode ? fmt::format("batch size {}", size)
-                                          : fmt::format("a prompt step of {} tokens", size),
-                error.what());
-  }
-
-  static double milliseconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  }
-
   void log_once(StepReason reason, int32_t rows) {
-    if (!logged_.insert({StepKind::kDecode, reason}).second) return;
+    if (reason == StepReason::kNotCapturedYet || reason == StepReason::kCaptureLimit) return;  // told by the captures
+    if (!logged_.insert(reason).second) return;
     log_warning(
         "decode step of {} sequences runs eagerly, with the model's own operators: {} (graph batch sizes up to {}; "
         "larger ones can be captured); logged once",
@@ -467,13 +315,10 @@ class GraphRunner::Implementation {
   StaticInputs eager_inputs_;
   std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
   std::map<int32_t, std::unique_ptr<compile::BoundGraph>> bound_decodes_;  ///< by batch size
-  CaptureCache cache_;  // after the programs: captured graphs go before the memory that they name
-  std::set<StepKey> failed_;
-  std::set<std::pair<StepKind, StepReason>> logged_;
-  std::set<std::string> logged_choices_;
+  StepCaptures captures_;  // after the programs: captured graphs go before the memory that they name
+  std::set<StepReason> logged_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
-  CaptureReport report_;
   Tensor eager_logits_;
   std::shared_ptr<Storage> host_logits_;
   int64_t method_calls_ = 0;
@@ -491,6 +336,10 @@ GraphRunner::~GraphRunner() = default;
 void GraphRunner::capture(std::span<const int32_t> sizes) { implementation_->capture(sizes); }
 
 void GraphRunner::capture_prefill() { implementation_->capture_prefill(); }
+
+bool GraphRunner::capture_wanted() { return implementation_->capture_wanted(); }
+
+bool GraphRunner::wants_capture() const { return implementation_->wants_capture(); }
 
 LogitsView GraphRunner::run(const StepBatch& batch) { return implementation_->run(batch); }
 

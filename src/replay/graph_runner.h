@@ -34,6 +34,9 @@ struct RunnerOptions {
   std::filesystem::path debug_directory;
   /// Most batch sizes that are captured, the smallest first, and most sizes of prompt steps; others run eagerly.
   int64_t capture_limit = 64;
+  /// A size whose capture took longer for others is not captured when a step needs it: the step runs eagerly, and
+  /// capture_wanted() makes up for it between steps. Absent: whatever a step needs is captured in front of it.
+  std::optional<double> capture_at_once_milliseconds;
   device::CaptureMode capture_error_mode = device::CaptureMode::kThreadLocal;
   bool force_recapture = false;  ///< debug: every replayed step captures its size again
   BucketOptions buckets;
@@ -102,6 +105,11 @@ class GraphRunner {
 
   /// The same for the sizes of prompt steps: all of them.
   void capture_prefill();
+
+  /// Captures the size that most steps have gone without, see RunnerOptions::capture_at_once_milliseconds. False when
+  /// there is none.
+  bool capture_wanted();
+  bool wants_capture() const;
 
   /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
   LogitsView run(const StepBatch& batch);

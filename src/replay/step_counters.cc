@@ -41,6 +41,8 @@ std::string_view name_of(StepReason reason) {
       return "capture_failed";
     case StepReason::kCaptureLimit:
       return "capture_limit";
+    case StepReason::kNotCapturedYet:
+      return "not_captured_yet";
   }
   return "unknown";
 }

@@ -25,11 +25,16 @@ enum class StepReason {
   kNoExactBucket,       ///< padding is off and no graph has this batch size
   kCaptureFailed,       ///< the bucket's capture failed; see the log
   kCaptureLimit,        ///< no more graphs may be captured, and this bucket came behind them
+  kNotCapturedYet,      ///< the capture would have held up the step, and comes when there is time
 };
-inline constexpr size_t kStepReasons = 7;
+inline constexpr size_t kStepReasons = 8;
+/// In the order in which reports list them.
+inline constexpr std::array<StepReason, kStepReasons> kAllStepReasons = {
+    StepReason::kReplayed,      StepReason::kModeEager,     StepReason::kPrefill,      StepReason::kAboveLargestBucket,
+    StepReason::kNoExactBucket, StepReason::kCaptureFailed, StepReason::kCaptureLimit, StepReason::kNotCapturedYet};
 
 /// The words used in reports and metrics: "replayed", "mode", "prefill", "above_largest_bucket", "no_exact_bucket",
-/// "capture_failed", "capture_limit".
+/// "capture_failed", "capture_limit", "not_captured_yet".
 std::string_view name_of(StepReason reason);
 
 /// Steps by kind and reason.

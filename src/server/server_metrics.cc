@@ -15,12 +15,6 @@ constexpr double kTokenBounds[] = {0.0001, 0.0005, 0.001, 0.002, 0.004, 0.006, 0
                                    0.03,   0.04,   0.05,  0.075, 0.1,   0.15,  0.2,   0.5,  1,     2};
 constexpr double kRequestBounds[] = {0.01, 0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60};
 
-constexpr replay::StepReason kReasons[] = {replay::StepReason::kReplayed,      replay::StepReason::kModeEager,
-                                           replay::StepReason::kPrefill,       replay::StepReason::kAboveLargestBucket,
-                                           replay::StepReason::kNoExactBucket, replay::StepReason::kCaptureFailed,
-                                           replay::StepReason::kCaptureLimit};
-static_assert(std::size(kReasons) == replay::kStepReasons);
-
 std::string label_value(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
@@ -95,7 +89,7 @@ void add_sglang(Page& page, const ServerMetrics& metrics, const engine::ServiceS
 
 void add_steps(Page& page, const engine::ServiceSnapshot& snapshot) {
   const auto add = [&](std::string_view name, replay::StepKind kind) {
-    for (const replay::StepReason reason : kReasons) {
+    for (const replay::StepReason reason : replay::kAllStepReasons) {
       const bool replayed = reason == replay::StepReason::kReplayed;
       // The mode in which the steps ran: a fallback is eager, whatever the chosen mode.
       const bool as_chosen = replayed || reason == replay::StepReason::kModeEager;
