@@ -298,10 +298,13 @@ template <int kRows, typename C>
 __attribute__((noinline)) void attend_heads(const AttentionArguments& a, int64_t kv_heads, int64_t count,
                                             MergedHeads<C>& merged) {
   constexpr int kTogether = 4 * kRows <= kRegisterBudget ? 4 : 1;
+  // Four keys of a head at a time load its queries once; but then several heads do not read memory in its order, which
+  // costs more, unless values must be widened first.
+  const bool together = kv_heads == 1 || sizeof(C) == 1;
   for (int64_t first = 0; first < count; first += 16) {
     const int64_t present = smaller(16, count - first);
     int64_t j = 0;
-    for (; j + kTogether <= present; j += kTogether) {
+    for (; together && j + kTogether <= present; j += kTogether) {
       for (int64_t h = 0; h < kv_heads; ++h) score_heads<kRows, kTogether>(a, count, h, first, j, merged);
     }
     for (; j < present; ++j) {
