@@ -1,0 +1,248 @@
+"""Many clients of one server at once: some read slowly, some go away, the others get the text they would get alone.
+
+python3 tests/cli/server_load_test.py [--requests 1000]   runs the scenario once in this size and reports what it saw
+"""
+import argparse
+import asyncio
+import collections
+import contextlib
+import http.client
+import json
+import multiprocessing
+import pathlib
+import re
+import signal
+import socket
+import statistics
+import sys
+import time
+import unittest
+
+import program
+from server import Server, chunks
+
+# Of ten clients one reads a byte a second and one leaves in the middle of its answer.
+SLOW, LEAVING = 3, 7
+# Tokens of their answers: with log probabilities more than a server and two sockets hold.
+LONG = 900
+PROMPTS = [json.loads(line)["question"]
+           for line in (program.MINI / "test.jsonl").read_text(encoding="utf-8").splitlines()[:16]]
+
+
+def body_of(index, **changes):
+    """The request of client `index`: a quarter of them sample, with seeds of their own."""
+    sampled = index % 4 == 0
+    return {"model": "mini", "prompt": f"Question: {PROMPTS[index % len(PROMPTS)]}\nAnswer:", "max_tokens": 64,
+            "temperature": 0.8 if sampled else 0, "seed": index % 48, "stop": ["Question"], "stream": True} | changes
+
+
+@contextlib.contextmanager
+def running_server(*arguments):
+    server = Server(program.MINI, *arguments)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def resident_megabytes(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
+    return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) / 1024
+
+
+def head_of(path, body):
+    method = "GET" if body is None else "POST"
+    length = "" if body is None else f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{length}\r\n".encode()
+
+
+async def connect(port, receive_buffer=None):
+    sock = socket.socket()
+    sock.setblocking(False)
+    if receive_buffer:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    return await asyncio.open_connection(sock=sock, limit=2**20)
+
+
+async def call(port, path, body=None):
+    """Status and text of one exchange."""
+    content = None if body is None else json.dumps(body).encode()
+    reader, writer = await connect(port)
+    try:
+        writer.write(head_of(path, content) + (content or b""))
+        answer = await reader.read()
+    finally:
+        writer.close()
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    if b"chunked" in head.lower():
+        rest = chunks(rest)
+    return int(head.split()[1]) if head else 0, rest.decode()
+
+
+def text_of(events):
+    """The text of a stream, and how it ended."""
+    text, finish = "", None
+    for event in events.split("\n\n"):
+        if not event.startswith("data: ") or event == "data: [DONE]":
+            continue
+        data = json.loads(event[len("data: "):])
+        if "error" in data:
+            return text, "error: " + json.dumps(data["error"])
+        for choice in data["choices"]:
+            text += choice["text"]
+            finish = choice["finish_reason"] or finish
+    return text, finish if events.endswith("data: [DONE]\n\n") else f"cut off after {finish}"
+
+
+async def read_slowly(port, index, seconds):
+    """Reads one byte a second of an answer that is far larger than what sockets hold."""
+    content = json.dumps(body_of(index, max_tokens=LONG, ignore_eos=True, stop=[], logprobs=5)).encode()
+    reader, writer = await connect(port, receive_buffer=4096)
+    writer.write(head_of("/v1/completions", content) + content)
+    end = time.monotonic() + seconds
+    received = 0
+    while time.monotonic() < end:
+        byte = await reader.read(1)
+        if not byte:
+            break
+        received += 1
+        await asyncio.sleep(1)
+    writer.close()
+    return received
+
+
+async def leave(port, index):
+    """Goes away after the first bytes."""
+    content = json.dumps(body_of(index, max_tokens=LONG, ignore_eos=True, stop=[])).encode()
+    reader, writer = await connect(port)
+    writer.write(head_of("/v1/completions", content) + content)
+    await reader.read(1 + index % 300)
+    writer.transport.abort()
+
+
+def poll_health(port, stop, results):
+    """In a process of its own, which the other clients do not hold up: the status and the milliseconds of /health."""
+    while not stop.is_set():
+        start = time.monotonic()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("GET", "/health")
+        status = connection.getresponse().status
+        connection.close()
+        results.put((status, (time.monotonic() - start) * 1e3))
+        time.sleep(0.1)
+    results.put(None)
+
+
+class Scenario:
+    """The clients of one run, and what was seen."""
+
+    def __init__(self, server, requests, slow_seconds):
+        self.server, self.requests, self.slow_seconds = server, requests, slow_seconds
+        self.alone, self.wrong, self.kinds = {}, [], collections.Counter()
+        self.health, self.first_byte = [], []
+
+    async def expect(self):
+        """What each request gives when it is alone."""
+        for index in range(min(self.requests, 48)):
+            if index % 10 in (SLOW, LEAVING):
+                continue
+            self.alone[index % 48] = text_of((await call(self.server.port, "/v1/completions", body_of(index)))[1])
+        # Every index of the full run has the request of one of these.
+        for index in range(48):
+            if index not in self.alone:
+                self.alone[index] = text_of((await call(self.server.port, "/v1/completions", body_of(index)))[1])
+
+    async def client(self, index):
+        kind = index % 10
+        if kind == SLOW:
+            self.kinds["slow"] += 1
+            await read_slowly(self.server.port, index, self.slow_seconds)
+        elif kind == LEAVING:
+            self.kinds["leaving"] += 1
+            await leave(self.server.port, index)
+        else:
+            self.kinds["reading"] += 1
+            status, events = await call(self.server.port, "/v1/completions", body_of(index))
+            if status != 200:
+                self.wrong.append(f"request {index}: {status} {events[:200]}")
+            elif text_of(events) != self.alone[index % 48]:
+                self.wrong.append(f"request {index}: {text_of(events)} instead of {self.alone[index % 48]}")
+
+    async def run(self):
+        await self.expect()
+        stop, polled = multiprocessing.Event(), multiprocessing.Queue()
+        poller = multiprocessing.Process(target=poll_health, args=(self.server.port, stop, polled))
+        poller.start()
+        start = time.monotonic()
+        results = await asyncio.gather(*map(self.client, range(self.requests)), return_exceptions=True)
+        self.wrong += [f"request {index}: {result!r}" for index, result in enumerate(results)
+                       if isinstance(result, Exception) and index % 10 not in (SLOW, LEAVING)]
+        self.seconds = time.monotonic() - start
+        stop.set()
+        for status, milliseconds in iter(polled.get, None):
+            self.health.append(milliseconds)
+            if status != 200:
+                self.wrong.append(f"/health answered {status}")
+        poller.join()
+        await self.settle()
+
+    async def settle(self):
+        """Waits until nothing runs; then no page may be in use."""
+        for _ in range(100):
+            self.left = [self.server.metric(f"sglang:{name}")
+                         for name in ("num_running_reqs", "num_queue_reqs", "num_used_tokens")]
+            if not any(self.left):
+                return
+            await asyncio.sleep(0.1)
+
+    def report(self):
+        health = sorted(self.health)
+        return (f"{dict(self.kinds)} in {self.seconds:.1f} s; {len(self.wrong)} wrong; /health {len(health)} times, "
+                f"median {statistics.median(health):.1f} ms, slowest {health[-1]:.1f} ms; left running, waiting, "
+                f"tokens in use: {self.left}; resident {resident_megabytes(self.server):.0f} MB")
+
+
+class Load(unittest.TestCase):
+    def test_slow_and_leaving_clients_change_nothing_for_the_others(self):
+        with running_server("--max-running-requests", 16) as server:
+            scenario = Scenario(server, 60, slow_seconds=2)
+            asyncio.run(scenario.run())
+            self.assertEqual(scenario.wrong, [])
+            self.assertEqual(scenario.left, [0, 0, 0])
+
+    def test_a_termination_in_the_middle_lets_started_answers_end(self):
+        async def clients(server):
+            tasks = [asyncio.create_task(call(server.port, "/v1/completions", body_of(index))) for index in range(24)]
+            while not server.metric("sglang:num_running_reqs"):
+                await asyncio.sleep(0.01)
+            server.process.send_signal(signal.SIGTERM)
+            return await asyncio.gather(*tasks)
+
+        with running_server("--max-running-requests", 4) as server:
+            answers = asyncio.run(clients(server))
+            self.assertEqual(server.process.wait(timeout=30), 0)
+        for status, events in answers:
+            self.assertEqual(status, 200)
+            self.assertIn(text_of(events)[1], ("stop", "length"))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--requests", type=int, default=0)
+    parser.add_argument("--slow-seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=1)
+    options, rest = parser.parse_known_args()
+    if not options.requests:
+        return unittest.main(argv=[sys.argv[0], *rest])
+    with running_server(*rest) as server:
+        for _ in range(options.rounds):
+            scenario = Scenario(server, options.requests, options.slow_seconds)
+            asyncio.run(scenario.run())
+            print(scenario.report())
+            print("\n".join(scenario.wrong[:10]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
