@@ -19,7 +19,7 @@ int run_compile(CompileOptions& options) {
   if (parse_mode(options.session.mode) == replay::Mode::kEager) {
     throw Error(ErrorCode::kInvalidArgument, "--mode eager compiles nothing").remedy("use force_eager or full");
   }
-  // Shapes are all that passes look at, so weights are not read.
+  // Passes look at shapes, dtypes and which weights are one, so the weights themselves are not read.
   Session session(options.session, true);
   const int32_t context = static_cast<int32_t>(std::min<int64_t>(session.model()->info().max_positions, 2048));
   const auto engine = session.make_engine(std::nullopt, 32, context, context);

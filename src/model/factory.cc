@@ -21,7 +21,8 @@ DType compute_dtype(const load::ModelConfig& config, const ModelOptions& options
 }
 
 std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkpoint* checkpoint,
-                             const ops::Registry& registry, device::Device& device, const ModelOptions& options) {
+                             WeightBuilder::Use use, const ops::Registry& registry, device::Device& device,
+                             const ModelOptions& options) {
   if (!config.unused_keys.empty()) {
     std::string keys;
     for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;
@@ -34,12 +35,23 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
     experts.placements = place_experts(config, *options.expert_placement);
     experts.dynamic = options.expert_placement->dynamic;
   }
-  WeightBuilder weights(checkpoint, config, registry, device, dtype, options.progress);
-  if (checkpoint != nullptr && options.pack_cache) {
+  WeightBuilder weights(checkpoint, use, config, registry, device, dtype, options.progress);
+  if (use == WeightBuilder::Use::kLoad && options.pack_cache) {
     weights.use_pack_cache(
         load::pack_cache_path(checkpoint->path(), *options.pack_cache, device.name(), name_of(dtype)));
   }
   return std::make_unique<Qwen3Model>(config, dtype, weights, std::move(experts), options.int8_kv);
+}
+
+/// Without weights there is still a plan, but not every word that graphs depend on.
+std::optional<load::Checkpoint> open_if_there(const std::filesystem::path& path) {
+  try {
+    return load::Checkpoint::open(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) throw;
+    log_info("planned from the config alone: {}", error.message());
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -47,9 +59,12 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
 std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::Registry& registry,
                                   device::Device& device, const ModelOptions& options) {
   const load::ModelConfig config = load::ModelConfig::load(load::model_directory(path));
-  if (options.without_weights) return build(config, nullptr, registry, device, options);
+  if (options.without_weights) {
+    const std::optional<load::Checkpoint> described = open_if_there(path);
+    return build(config, described ? &*described : nullptr, WeightBuilder::Use::kPlan, registry, device, options);
+  }
   const load::Checkpoint checkpoint = load::Checkpoint::open(path);
-  std::unique_ptr<Model> model = build(config, &checkpoint, registry, device, options);
+  std::unique_ptr<Model> model = build(config, &checkpoint, WeightBuilder::Use::kLoad, registry, device, options);
   const ops::OpKernel* kernel = registry.get("linear").kernel(device.name());
   if (kernel != nullptr && kernel->tuning != nullptr) {
     kernel->tuning->expect_weights(model->load_report().weight_bytes);
@@ -59,7 +74,7 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& path, const ops::
 
 std::unique_ptr<Model> plan_model(const load::ModelConfig& config, const ops::Registry& registry,
                                   device::Device& device, const ModelOptions& options) {
-  return build(config, nullptr, registry, device, options);
+  return build(config, nullptr, WeightBuilder::Use::kPlan, registry, device, options);
 }
 
 }  // namespace reprise::model

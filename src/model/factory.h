@@ -17,7 +17,8 @@ struct ModelOptions {
   std::optional<DType> dtype;
   /// Keep keys and values as int8, with a scale for each token and KV head.
   bool int8_kv = false;
-  /// Build the model without reading weights: it can be traced, planned and drawn, not run.
+  /// Build the model without reading weights: it can be traced, planned and drawn, not run. Its graphs are those of the
+  /// loaded model where its files are there: they are looked at for dtypes and for equal scales.
   bool without_weights = false;
   /// Count the rows of each expert, see Model::expert_load().
   bool count_expert_rows = false;

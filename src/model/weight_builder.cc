@@ -32,9 +32,10 @@ auto naming(const std::string& name, const Function& function) {
 
 }  // namespace
 
-WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, const load::ModelConfig& config,
+WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, Use use, const load::ModelConfig& config,
                              const ops::Registry& registry, device::Device& device, DType dtype, Progress progress)
-    : checkpoint_(checkpoint),
+    : described_(checkpoint),
+      checkpoint_(use == Use::kLoad ? checkpoint : nullptr),
       config_(config),
       registry_(registry),
       device_(device),
@@ -42,11 +43,12 @@ WeightBuilder::WeightBuilder(const load::Checkpoint* checkpoint, const load::Mod
       context_(dispatcher_),
       dtype_(dtype),
       progress_(std::move(progress)),
-      packed_(checkpoint, registry, device, dispatcher_.stream(),
+      packed_(checkpoint_, registry, device, dispatcher_.stream(),
               [this](const load::StoredTensor& stored) { take(stored); }) {
   std::vector<load::ExpectedTensor> expected = load::expected_tensors(config);
+  REPRISE_CHECK(use == Use::kPlan || checkpoint != nullptr);
+  if (described_ != nullptr) load::check_tensors(*described_, expected);
   if (checkpoint_ != nullptr) {
-    load::check_tensors(*checkpoint_, expected);
     load::check_quantized_values(*checkpoint_, config);
     for (const load::ExpectedTensor& tensor : expected) {
       const load::StoredTensor* stored = checkpoint_->find(tensor.name);
@@ -86,8 +88,8 @@ Tensor WeightBuilder::named(const std::string& label, Tensor tensor) {
 
 Tensor WeightBuilder::table(const std::string& name) {
   DType dtype = dtype_;
-  if (checkpoint_ != nullptr) {
-    const DType stored = checkpoint_->at(name).dtype;
+  if (described_ != nullptr) {
+    const DType stored = described_->at(name).dtype;
     dtype = stored == DType::kF16 ? DType::kF32 : stored;
   }
   return named(name, naming(name, [&] { return bring(name, dtype); }));
@@ -260,9 +262,9 @@ Tensor WeightBuilder::integers(const std::string& name) {
 }
 
 bool WeightBuilder::same_values(const std::string& a, const std::string& b) const {
-  // Without a checkpoint the usual case: one calibration of what is the input of all.
-  if (checkpoint_ == nullptr) return true;
-  return load::scale_values(checkpoint_->at(a)) == load::scale_values(checkpoint_->at(b));
+  // Without files the usual case: one calibration of what is the input of all.
+  if (described_ == nullptr) return true;
+  return load::scale_values(described_->at(a)) == load::scale_values(described_->at(b));
 }
 
 void WeightBuilder::share_input_scales(std::span<const std::string> prefixes, std::span<ops::LinearWeights> weights) {

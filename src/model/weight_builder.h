@@ -26,17 +26,21 @@
 namespace reprise::model {
 
 /// Brings weights from a checkpoint onto a device in the form that the model's operators want: converted to the compute
-/// dtype, products' weights packed. Without a checkpoint it yields tensors of the right shapes and formats with no
-/// memory behind them, for planning and drawing.
+/// dtype, products' weights packed. Or, for planning and drawing, it yields tensors of the right shapes and formats
+/// with no memory behind them.
 class WeightBuilder {
  public:
+  /// kPlan: a checkpoint only says what graphs depend on beside shapes: dtypes, and which scales are equal. Without one
+  /// the usual is taken for granted: tables in the compute dtype, one scale for layers of one input.
+  enum class Use { kLoad, kPlan };
+
   /// Told the name of each weight before it is prepared, and how many bytes of how many are done.
   using Progress = std::function<void(const std::string& name, size_t done_bytes, size_t total_bytes)>;
 
-  /// Checks the checkpoint (which may be null) against the config first, and throws for everything that is wrong with
-  /// it in one message before anything is allocated. The config must outlive the builder.
-  WeightBuilder(const load::Checkpoint* checkpoint, const load::ModelConfig& config, const ops::Registry& registry,
-                device::Device& device, DType dtype, Progress progress = {});
+  /// Checks the checkpoint (which may be null for a plan) against the config first, and throws for everything that is
+  /// wrong with it in one message before anything is allocated. The config must outlive the builder.
+  WeightBuilder(const load::Checkpoint* checkpoint, Use use, const load::ModelConfig& config,
+                const ops::Registry& registry, device::Device& device, DType dtype, Progress progress = {});
   WeightBuilder(const WeightBuilder&) = delete;
   WeightBuilder& operator=(const WeightBuilder&) = delete;
 
@@ -115,7 +119,7 @@ class WeightBuilder {
   /// A scale or an offset as float32 [elements].
   Tensor scale(const std::string& name);
   Tensor integers(const std::string& name);
-  /// Whether two stored tensors hold the same numbers; false without a checkpoint's word for it.
+  /// Whether two stored tensors hold the same numbers.
   bool same_values(const std::string& a, const std::string& b) const;
   /// Lets layers of one input share the scale and the offset that quantise it, where they are equal.
   void share_input_scales(std::span<const std::string> prefixes, std::span<ops::LinearWeights> weights);
@@ -124,7 +128,8 @@ class WeightBuilder {
   Tensor named(const std::string& label, Tensor tensor);
   void rename(const std::string& label, const Tensor& tensor);
 
-  const load::Checkpoint* checkpoint_;
+  const load::Checkpoint* described_;   ///< what files say; may be null for a plan
+  const load::Checkpoint* checkpoint_;  ///< what weights are made of; null for a plan
   const load::ModelConfig& config_;
   std::map<std::string, Shape> shapes_;
   const ops::Registry& registry_;

@@ -259,6 +259,48 @@ TEST_F(Weights, ARouterThatIgnoreDoesNotNameIsFloatAllTheSame) {
   EXPECT_EQ(contents(*load(model)), exact);
 }
 
+TEST_F(Weights, B32APlanHasTheVeryTensorsOfTheLoadedModel) {
+  const auto forms = [](const Model& model) {
+    std::map<std::string, std::string> result;
+    for (const auto& [name, tensor] : model.named_parameters()) {
+      result[name] =
+          fmt::format("{} {} {}", name_of(tensor.dtype()), tensor.shape().to_string(), tensor.format().name());
+    }
+    return result;
+  };
+  // Query, key and value were calibrated apart there, and so do not share the scale of their input.
+  const std::filesystem::path apart = kModels / "dense-w8a8-static";
+  const std::filesystem::path together = copy_of("dense-w8a8-static");
+  std::map<std::string, std::vector<std::byte>> first;
+  rewrite(together, [&](load::TensorSpec& spec, std::vector<std::byte>& bytes) {
+    const std::string suffix = spec.name.substr(spec.name.rfind('.'));
+    if (suffix == ".input_scale" || suffix == ".input_offset") bytes = first.emplace(suffix, bytes).first->second;
+  });
+  const std::string scale = "model.layers.1.self_attn.k_proj.input_scale";
+  for (const std::filesystem::path& model : {apart, together, kModels / "dense-mixed-dtype"}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      ModelOptions options;
+      options.dtype = dtype;
+      options.without_weights = true;
+      const auto planned = forms(*load_model(model, registry_, *device_, options));
+      EXPECT_EQ(planned, forms(*load(model, {}, dtype))) << model;
+      EXPECT_EQ(planned.count(scale), model == apart ? 1u : 0u);
+    }
+  }
+}
+
+TEST_F(Weights, APlanNeedsNoWeightsButRefusesThoseThatDoNotFit) {
+  const std::filesystem::path model = copy_of("dense");
+  ModelOptions options;
+  options.without_weights = true;
+  rewrite(model, [&](load::TensorSpec& spec, std::vector<std::byte>&) {
+    if (spec.name == "model.norm.weight") spec.shape = Shape{1, 96};
+  });
+  EXPECT_THROW(load_model(model, registry_, *device_, options), Error);
+  std::filesystem::remove(model / "model.safetensors");
+  EXPECT_NO_THROW(load_model(model, registry_, *device_, options));
+}
+
 TEST_F(Weights, B31B32B35WhatDoesNotFitIsRefusedBeforeAnythingIsAllocated) {
   const int64_t before = device_->counters().allocations;
   const auto expect_refused = [&](const std::filesystem::path& model, const std::string& name) {
