@@ -17,6 +17,7 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
   Router router;
   add_health_endpoints(router, *context_);
   add_model_endpoints(router, *context_);
+  add_state_endpoint(router, *context_);
   add_completion_endpoint(router, *context_);
   add_chat_endpoint(router, *context_);
   add_generate_endpoint(router, *context_);

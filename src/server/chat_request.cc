@@ -146,6 +146,7 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   ChatFields chat = read_chat_fields(fields);
   chat.prompt.allow_special_in_content = context.options.allow_special_in_content;
   request.sampling = read_openai_sampling(fields, context.model.generation_config, context.vocabulary());
+  request.scheduling = read_scheduling(fields);
   read_response_format(fields);
   read_logprobs(fields, request);
   read_stream_fields(fields, request.answer);

@@ -17,6 +17,7 @@ namespace reprise::server {
 struct ChatCompletionRequest {
   text::ChatPrompt prompt;
   SamplingFields sampling;
+  SchedulingFields scheduling;
   std::optional<int32_t> top_logprobs;  ///< absent: no log probabilities
   bool stream_reasoning = true;
   text::AssistantParserOptions parser;

@@ -36,11 +36,6 @@ class TaskAnswer {
   const std::shared_ptr<Exchange> exchange_;
 };
 
-template <typename Engine>
-void flush(Engine& engine) {
-  if constexpr (requires { engine.flush_prefix_cache(); }) engine.flush_prefix_cache();
-}
-
 constexpr std::string_view kFlushNote =
     "Please check backend logs for more details. (When there are running or waiting requests, the operation will not "
     "be performed.)\n";
@@ -50,7 +45,7 @@ void flush_cache(const ApiContext& context, const HttpRequest& /*http*/, const s
   const auto answer = std::make_shared<TaskAnswer>(exchange);
   static_cast<void>(context.service.run([answer](engine::Engine& engine) {
     const bool idle = engine.open_requests() == 0;
-    if (idle) flush(engine);
+    if (idle) engine.flush_prefix_cache();
     answer->respond(
         text_response(idle ? 200 : 400, fmt::format("Cache {}flushed.\n{}", idle ? "" : "not ", kFlushNote)));
   }));

@@ -62,7 +62,7 @@ void Generation::measure(Choice& choice, const engine::TokenEvent& event) {
   }
   if (event.output == nullptr) return;
   metrics.prompt_tokens += event.output->prompt_tokens;
-  metrics.cached_tokens += cached_tokens_of(*event.output);
+  metrics.cached_tokens += event.output->cached_tokens;
   if (event.output->finish == engine::FinishReason::kCancelled) ++metrics.aborted;
   if (event.output->finish == engine::FinishReason::kError) ++metrics.failed;
   metrics.request_latency.observe(seconds_since(arrival_));

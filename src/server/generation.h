@@ -31,12 +31,6 @@ class AnswerWriter {
   virtual void on_failure(const Error& error) = 0;
 };
 
-template <typename Output>
-int64_t cached_tokens_of(const Output& output) {
-  if constexpr (requires { output.cached_tokens; }) return output.cached_tokens;
-  return 0;
-}
-
 /// What generations need of a server.
 struct GenerationHost {
   engine::EngineService& service;

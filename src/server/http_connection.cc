@@ -181,7 +181,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     const bool has_body = co_await read_body(parser, request);
     if (!has_body) co_return false;
     request.body = std::move(parser.get().body());
-    co_return co_await answer_by_handler(std::move(request), keep_alive);
+    co_return co_await answer_by_handler(std::move(request), keep_alive, parser.get().version());
   }
 
   asio::awaitable<bool> read_head(Parser& parser) {
@@ -259,7 +259,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
 
   asio::awaitable<bool> answer_now(const HttpRequest& request, HttpResponse response, bool keep_alive) {
     const bool go_on = keep_alive && !ending_;
-    const ResponseForm form{.keep_alive = go_on, .chunked = false};
+    const ResponseForm form{.keep_alive = go_on};
     const std::string wire = compose_response(response, host_->gateway->common_headers(request), form,
                                               /*with_body=*/request.method != "HEAD");
     const bool sent = co_await write(wire);
@@ -267,7 +267,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     co_return sent&& go_on;
   }
 
-  asio::awaitable<bool> answer_by_handler(HttpRequest request, bool keep_alive) {
+  asio::awaitable<bool> answer_by_handler(HttpRequest request, bool keep_alive, unsigned version) {
     const Route& route = host_->gateway->route(request);
     answer_changed_ = false;
     exchange_ = std::make_shared<ConnectionExchange>(options_.max_unread_bytes, [weak = weak_from_this()] {
@@ -277,7 +277,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     if (gone_) exchange_->set_gone();
     const auto shared = std::make_shared<const HttpRequest>(std::move(request));
     run_handler(route, shared);
-    const bool go_on = co_await send_answer(*shared, keep_alive);
+    const bool go_on = co_await send_answer(*shared, keep_alive, version);
     exchange_.reset();
     co_return go_on;
   }
@@ -306,7 +306,16 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     event_.cancel();
   }
 
-  asio::awaitable<bool> send_answer(const HttpRequest& request, bool keep_alive) {
+  ResponseForm form_of(bool stream, bool keep_alive, unsigned version) const {
+    ResponseForm form{.keep_alive = keep_alive && !ending_};
+    // HTTP/1.0 has no chunks: there the end of the connection is the end of the stream.
+    form.chunked = stream && version >= 11;
+    form.until_close = stream && version < 11;
+    form.keep_alive = form.keep_alive && !form.until_close;
+    return form;
+  }
+
+  asio::awaitable<bool> send_answer(const HttpRequest& request, bool keep_alive, unsigned version) {
     const bool with_body = request.method != "HEAD";
     int status = 0;
     size_t sent_bytes = 0;
@@ -316,17 +325,14 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
       answer_changed_ = false;
       ConnectionExchange::Output output = exchange_->take();
       std::string wire;
-      if (output.given_up) {
-        ++host_->given_up;
-        abort();
-        break;
-      }
+      if (output.given_up) break;
       if (output.head) {
         status = output.head->status;
-        form = {.keep_alive = keep_alive && !ending_, .chunked = output.stream};
+        form = form_of(output.stream, keep_alive, version);
         wire = compose_response(*output.head, host_->gateway->common_headers(request), form, with_body);
       }
-      if (output.stream) append_chunk(wire, output.bytes, output.ended);
+      if (form.chunked) append_chunk(wire, output.bytes, output.ended);
+      if (form.until_close) wire += output.bytes;
       if (!wire.empty()) {
         const bool sent = co_await write(wire);
         if (!sent) break;
@@ -339,8 +345,10 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
       if (gone_ && !answer_changed_) break;
     }
     if (!complete) {
-      ++host_->clients_gone;
+      const bool given_up = exchange_->given_up();
+      ++(given_up ? host_->given_up : host_->clients_gone);
       exchange_->set_gone();
+      if (given_up) abort();
     }
     log_access(request, status, sent_bytes, complete);
     co_return complete&& form.keep_alive && !ending_;

@@ -53,6 +53,7 @@ class BodyReader : public nlohmann::json_sax<Json> {
   };
 
   bool add(Json value) {
+    if (++values_ > kMaxJsonValues) refuse_body(fmt::format("The body holds more than {} values.", kMaxJsonValues));
     if (levels_.empty()) {
       root_ = std::move(value);
     } else if (Level& level = levels_.back(); level.value.is_object()) {
@@ -75,6 +76,7 @@ class BodyReader : public nlohmann::json_sax<Json> {
     return add(std::move(value));
   }
 
+  int64_t values_ = 0;
   std::vector<Level> levels_;
   Json root_;
 };

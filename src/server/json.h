@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -11,9 +12,11 @@ using Json = nlohmann::ordered_json;
 
 /// Parses a body. Throws RequestError (400), never quoting the body, for text that is not JSON or not UTF-8 (a byte
 /// order mark and lone surrogates included), more than kMaxJsonDepth levels, a key that occurs twice, a number that no
-/// double holds, and anything behind the value.
+/// double holds, more than kMaxJsonValues values, and anything behind the value.
 Json parse_json_body(std::string_view text);
 inline constexpr int kMaxJsonDepth = 128;
+/// What a value takes in memory is many times what it takes in a body.
+inline constexpr int64_t kMaxJsonValues = 1'000'000;
 
 /// One line of valid UTF-8, whatever the strings hold.
 std::string to_text(const Json& value);

@@ -99,9 +99,12 @@ Json NativeAnswer::output_json(const State& state) const {
                {"finish_reason", state.output ? finish_reason(*state.output) : Json()},
                {"prompt_tokens", item.prompt.ids.size()},
                {"completion_tokens", state.completion_tokens},
-               {"cached_tokens", state.output ? cached_tokens_of(*state.output) : 0},
+               {"cached_tokens", state.output ? state.output->cached_tokens : 0},
                {"weight_version", "default"}};
-  if (state.output) meta["e2e_latency"] = state.seconds;
+  if (state.output) {
+    meta["total_retractions"] = state.output->preemptions;
+    meta["e2e_latency"] = state.seconds;
+  }
   if (item.logprobs) add_logprobs(state, meta);
   return {{"text", state.text}, {"output_ids", state.ids}, {"meta_info", std::move(meta)}};
 }

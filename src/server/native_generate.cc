@@ -16,12 +16,7 @@ void generate(const ApiContext& context, const HttpRequest& http, const std::sha
   std::vector<std::string> names;
   for (const GenerateItem& item : request.items) {
     for (int32_t i = 0; i < item.sampling.choices; ++i) {
-      engine::Request one;
-      one.prompt = item.prompt.ids;
-      one.sampling = parameters_of_choice(item.sampling, i);
-      if (item.logprobs) one.sampling.logprobs = item.top_logprobs;
-      one.skip_special_tokens = item.sampling.skip_special_tokens;
-      one.label = item.name;
+      engine::Request one = make_engine_request(item.prompt.ids, item.sampling, i, request.scheduling, item.name);
       if (item.logprobs && item.logprob_start >= 0) {
         one.prompt_logprobs = item.top_logprobs;
         one.prompt_logprobs_start = item.logprob_start;

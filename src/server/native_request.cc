@@ -128,6 +128,7 @@ GenerateRequest read_generate_request(const ApiContext& context, const Json& bod
   read_names(fields, request_id, request);
   read_sampling(context, fields, request);
   read_logprobs(fields, request);
+  request.scheduling = read_scheduling(fields);
   request.stream = fields.boolean("stream", false);
   for (const char* key : {"image_data", "video_data", "audio_data", "modalities"}) {
     fields.refuse(key, "the model reads text");

@@ -22,6 +22,7 @@ struct GenerateItem {
 
 struct GenerateRequest {
   std::vector<GenerateItem> items;
+  SchedulingFields scheduling;
   bool batch = false;  ///< the answer is a list
   bool stream = false;
   bool text_in_logprobs = false;

@@ -60,7 +60,7 @@ void OpenAiAnswer::on_event(ChoiceEvent& event) {
   }
   if (!event.output) return;
   if (!options_.stream) completion_tokens_ += static_cast<int64_t>(event.output->token_ids.size());
-  if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += cached_tokens_of(*event.output);
+  if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += event.output->cached_tokens;
   outputs_[event.choice] = std::move(event.output);
 }
 

@@ -95,12 +95,8 @@ void chat(const ApiContext& context, const HttpRequest& http, const std::shared_
   const ChatCompletionRequest request = read_chat_request(context, parse_json_body(http.body), http.id);
   std::vector<engine::Request> requests;
   for (int32_t i = 0; i < request.sampling.choices; ++i) {
-    engine::Request one;
-    one.prompt = request.prompt.ids;
-    one.sampling = parameters_of_choice(request.sampling, i);
-    one.skip_special_tokens = request.sampling.skip_special_tokens;
-    one.label = request.answer.id;
-    requests.push_back(std::move(one));
+    requests.push_back(
+        make_engine_request(request.prompt.ids, request.sampling, i, request.scheduling, request.answer.id));
   }
   std::vector<std::string> names(requests.size(), request.answer.id);
   Generation::start(context.generation_host(), exchange, std::move(requests), std::move(names),

@@ -14,6 +14,7 @@ namespace {
 struct CompletionRequest {
   std::vector<Prompt> prompts;
   SamplingFields sampling;
+  SchedulingFields scheduling;
   bool echo = false;
   std::optional<int32_t> logprobs;
   OpenAiAnswerOptions answer;
@@ -33,6 +34,7 @@ CompletionRequest read_completion(const ApiContext& context, const Json& body, c
   request.sampling = read_openai_sampling(fields, context.model.generation_config, context.vocabulary());
   engine::SamplingParameters& parameters = request.sampling.parameters;
   parameters.max_new_tokens = fields.integer32("max_tokens", 16, 0);
+  request.scheduling = read_scheduling(fields);
   request.echo = fields.boolean("echo", false);
   if (fields.has("logprobs")) {
     request.logprobs = fields.integer32("logprobs", 0, 0, engine::SamplingParameters::kMaxLogprobs);
@@ -135,11 +137,7 @@ void complete(const ApiContext& context, const HttpRequest& http, const std::sha
   std::vector<engine::Request> requests;
   for (const Prompt& prompt : request.prompts) {
     for (int32_t i = 0; i < request.sampling.choices; ++i) {
-      engine::Request one;
-      one.prompt = prompt.ids;
-      one.sampling = parameters_of_choice(request.sampling, i);
-      one.skip_special_tokens = request.sampling.skip_special_tokens;
-      one.label = request.answer.id;
+      engine::Request one = make_engine_request(prompt.ids, request.sampling, i, request.scheduling, request.answer.id);
       if (request.echo) one.prompt_logprobs = request.logprobs;
       requests.push_back(std::move(one));
     }

@@ -31,7 +31,7 @@ std::string compose_response(const HttpResponse& response, const HttpHeaders& co
   wire.reserve(wire.size() + response.body.size() + 512);
   if (form.chunked) {
     wire += "Transfer-Encoding: chunked\r\n";
-  } else if (response.status != 204) {
+  } else if (response.status != 204 && !form.until_close) {
     wire += fmt::format("Content-Length: {}\r\n", response.body.size());
   }
   if (response.status != 204) wire += fmt::format("Content-Type: {}\r\n", response.content_type);

@@ -10,10 +10,12 @@ namespace reprise::server {
 /// How an answer is framed.
 struct ResponseForm {
   bool keep_alive = true;
-  bool chunked = false;  ///< the length is not known: the body comes in chunks
+  // Where the length is not known:
+  bool chunked = false;      ///< the body comes in chunks
+  bool until_close = false;  ///< the body ends with the connection
 };
 
-/// The bytes of a response: its head, and its body unless `with_body` is false or it comes in chunks.
+/// The bytes of a response: its head, and its body unless `with_body` is false or comes later.
 std::string compose_response(const HttpResponse& response, const HttpHeaders& common, const ResponseForm& form,
                              bool with_body);
 /// Appends bytes of a chunked body, if there are any, and its end.

@@ -115,10 +115,25 @@ void check_sampling(const SamplingFields& sampling, int32_t vocabulary) {
   }
 }
 
-engine::SamplingParameters parameters_of_choice(const SamplingFields& sampling, int32_t choice) {
-  engine::SamplingParameters parameters = sampling.parameters;
-  if (parameters.seed) *parameters.seed += static_cast<uint64_t>(choice);
-  return parameters;
+SchedulingFields read_scheduling(RequestFields& fields) {
+  SchedulingFields scheduling;
+  scheduling.priority = fields.integer32("priority", 0);
+  scheduling.cache_salt = fields.text("cache_salt").value_or("");
+  return scheduling;
+}
+
+engine::Request make_engine_request(const std::vector<int32_t>& prompt, const SamplingFields& sampling, int32_t choice,
+                                    const SchedulingFields& scheduling, const std::string& label) {
+  engine::Request request;
+  request.prompt = prompt;
+  request.sampling = sampling.parameters;
+  // Each of several outputs has a seed of its own, or they would be the same.
+  if (request.sampling.seed) *request.sampling.seed += static_cast<uint64_t>(choice);
+  request.skip_special_tokens = sampling.skip_special_tokens;
+  request.priority = scheduling.priority;
+  request.cache_salt = scheduling.cache_salt;
+  request.label = label;
+  return request;
 }
 
 }  // namespace reprise::server

@@ -17,6 +17,17 @@ struct SamplingFields {
   bool skip_special_tokens = true;
 };
 
+/// What a request says about how it is scheduled.
+struct SchedulingFields {
+  int32_t priority = 0;
+  std::string cache_salt;
+};
+SchedulingFields read_scheduling(RequestFields& fields);
+
+/// A request to the engine for the `choice`-th output of a prompt.
+engine::Request make_engine_request(const std::vector<int32_t>& prompt, const SamplingFields& sampling, int32_t choice,
+                                    const SchedulingFields& scheduling, const std::string& label);
+
 /// Reads the fields that OpenAI's requests have, and SGLang's additions to them. What a request leaves open comes from
 /// `defaults`, else it is 1 for temperature and top_p, and off for the rest.
 SamplingFields read_openai_sampling(RequestFields& fields, const load::GenerationConfig& defaults, int32_t vocabulary);
@@ -26,8 +37,5 @@ SamplingFields read_native_sampling(const Json& value, const std::string& path, 
 
 /// Throws RequestError (400) for values out of range, naming the field as the request has it.
 void check_sampling(const SamplingFields& sampling, int32_t vocabulary);
-
-/// The parameters of the i-th of n outputs: those with a seed have one of their own each, seed + i.
-engine::SamplingParameters parameters_of_choice(const SamplingFields& sampling, int32_t choice);
 
 }  // namespace reprise::server

@@ -118,6 +118,8 @@ void add_reprise(Page& page, const ServerMetrics& metrics, const engine::Service
              static_cast<double>(snapshot.kv_tokens_cached));
   page.gauge("reprise_step_gap_seconds", "Median time between two replayed steps, of the last 512 steps.",
              snapshot.gap_milliseconds_median / 1000);
+  page.counter("reprise_preemptions_total", "Times that requests lost their pages for others.",
+               snapshot.statistics.preemptions);
   page.counter("reprise_failed_requests_total", "Requests whose steps failed.", metrics.failed);
   page.gauge("reprise_http_connections", "Open connections.", static_cast<double>(http.open_connections));
   page.counter("reprise_http_requests_total", "HTTP requests.", http.requests);

@@ -232,6 +232,19 @@ TEST_F(HttpServerTest, StreamsPiecesAsTheyCome) {
   EXPECT_EQ(gone_, 0);
 }
 
+TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
+  start();
+  RawClient client(port());
+  client.send("POST /stream HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}");
+  const auto stream = exchange();
+  stream->write("data: 1\n\n");
+  stream->end_stream();
+  const std::string answer = client.receive_all();
+  EXPECT_THAT(answer, Not(HasSubstr("chunked")));
+  EXPECT_THAT(answer, Not(HasSubstr("Content-Length")));
+  EXPECT_THAT(answer, testing::EndsWith("\r\n\r\ndata: 1\n\n"));
+}
+
 TEST_F(HttpServerTest, B61TellsOfClientsThatGo) {
   start();
   RawClient streaming(port());

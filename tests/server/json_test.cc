@@ -36,6 +36,12 @@ TEST(ServerJson, B70RefusesWhatIsNoProperJson) {
   EXPECT_THAT(refusal(std::string(1'000'000, '[')), testing::HasSubstr("nests deeper"));
 }
 
+TEST(ServerJson, B73RefusesMoreValuesThanAnyRequestNeeds) {
+  std::string many = "[0";
+  for (int64_t i = 0; i < kMaxJsonValues; ++i) many += ",0";
+  EXPECT_THAT(refusal(many + "]"), testing::HasSubstr("more than 1000000 values"));
+}
+
 TEST(ServerJson, B71RefusesOtherEncodingsWithoutRepeatingThem) {
   for (const char* body : {"{\"a\":\"\xC4\xE3\xBA\xC3\"}", R"({"a":"\ud800"})", R"({"a":"\udc00\ud800"})",
                            "{\"a\":\"\xC0\xAF\"}", "{\"\xFF\":1}", "{\"a\":\"\xF4\x90\x80\x80\"}"}) {
