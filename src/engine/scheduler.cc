@@ -15,6 +15,8 @@ constexpr double kLeastGrowthShare = 0.3;
 constexpr double kGrowthShareDecay = (1 - kLeastGrowthShare) / 1000;
 // Requests without a limit of their own allow as much as the context holds.
 constexpr int32_t kMostExpectedTokens = 2048;
+// A step that gives logits of every token takes memory for them all.
+constexpr int32_t kMostScoredTokens = 128;
 
 }  // namespace
 
@@ -200,7 +202,7 @@ const replay::StepBatch* Scheduler::form_prefill() {
   const int32_t all = std::min(first.unread(), options_.max_prefill_tokens);
   const bool all_logits = first.needs_all_logits(all);
   if (all_logits) {
-    add_to_step(first, all);
+    add_to_step(first, std::min(all, kMostScoredTokens));
   } else if (const int32_t size = replayed_size(first); size > 0) {
     add_to_step(first, size);
   } else {

@@ -7,7 +7,7 @@ namespace reprise::engine {
 /// What steps cost. Times are those of forming the step, running it and sampling, without callbacks and without
 /// captures made on the way. Engine::prompt_logits() counts as well.
 struct Statistics {
-  int64_t prefill_tokens = 0;  ///< prompt tokens read
+  int64_t prefill_tokens = 0;  ///< prompt tokens read, and what was read again after preemptions
   int64_t prefill_steps = 0;
   double prefill_seconds = 0;
   int64_t decode_tokens = 0;  ///< tokens produced by decode steps; the first of each request comes from prefill

@@ -289,6 +289,70 @@ TEST(EngineService, CallbacksMaySubmitAndCancel) {
   EXPECT_EQ(first.wait().finish, FinishReason::kCancelled);
 }
 
+ops::OpKernel healthy_linear;
+void linear_that_fails_to_capture_two_rows(const ops::OpCall& call) {
+  const bool capturing = call.stream->capture_info().status == device::CaptureStatus::kActive;
+  if (capturing && call.inputs[0].size(0) == 2) throw Error(ErrorCode::kOutOfMemory, "no memory for two rows");
+  healthy_linear.run(call);
+}
+
+TEST(EngineService, B51ClientsFromTheFirstMomentAreServedThoughACaptureFails) {
+  set_log_level(LogLevel::kOff);
+  MiniMachine machine(1);
+  ops::OpDef& linear = machine.registry.get("linear");
+  healthy_linear = *linear.kernel("cpu");
+  ops::OpKernel failing = healthy_linear;
+  failing.run = linear_that_fails_to_capture_two_rows;
+  linear.set_kernel("cpu", failing);
+  EngineOptions options = service_options();
+  options.capture_at_once_milliseconds = 0;
+  EngineService service([&machine, options] {
+    return Engine::create(*machine.device, machine.registry, machine.model, mini_tokenizer(), options);
+  });
+  constexpr int kClients = 8;
+  std::vector<std::vector<int32_t>> tokens(kClients);
+  std::vector<std::thread> clients;
+  for (int client = 0; client < kClients; ++client) {
+    clients.emplace_back([&, client] {
+      for (int i = 0; i < 3; ++i) {
+        Answer answer;
+        Request request = service_request(client, 10 + client, answer);
+        while (true) {
+          try {
+            service.submit(request);
+            break;
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::kFailedPrecondition);
+            std::this_thread::sleep_for(milliseconds(1));
+          }
+        }
+        tokens[static_cast<size_t>(client)] = answer.wait().token_ids;
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  Answer alone;
+  service.submit(service_request(0, 10, alone));
+  EXPECT_EQ(alone.wait().token_ids, tokens[0]);
+  service.drain(kLong);
+  set_log_level(LogLevel::kInfo);
+
+  const auto eager = [] {
+    EngineOptions eager_options = service_options();
+    eager_options.mode = replay::Mode::kEager;
+    return make_mini_engine(eager_options);
+  }();
+  for (int client = 0; client < kClients; ++client) {
+    Answer answer;
+    eager->submit(service_request(client, 10 + client, answer));
+    eager->run_until_done();
+    EXPECT_EQ(answer.wait().token_ids, tokens[static_cast<size_t>(client)]) << client;
+  }
+  const replay::StepCounters counters = service.snapshot().counters;
+  EXPECT_GT(counters.steps(StepKind::kDecode, replay::StepReason::kReplayed), 0);
+  EXPECT_EQ(service.snapshot().statistics.failed_requests, 0);
+}
+
 TEST(EngineService, TellsEveryStep) {
   const auto service = make_service();
   wait_until_loaded(*service);

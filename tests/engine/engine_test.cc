@@ -120,6 +120,52 @@ TEST(Engine, B64ARequestAloneAndAmongOthersGivesTheSame) {
   }
 }
 
+struct Exact {
+  std::vector<int32_t> tokens;
+  std::vector<float> logprobs;
+  friend bool operator==(const Exact&, const Exact&) = default;
+};
+
+// One greedy request while others come before and after it.
+Exact exact_among(Engine& engine, int32_t others) {
+  Exact result;
+  for (int32_t i = 0; i <= others; ++i) {
+    Request request = request_of(i == others / 2 ? 0 : 1 + i, 12);
+    request.sampling.logprobs = 3;
+    if (i == others / 2) {
+      request.on_token = [&result](const TokenEvent& event) {
+        result.tokens.push_back(*event.token);
+        for (const TokenLogprob& entry : event.logprobs->alternatives) result.logprobs.push_back(entry.logprob);
+      };
+    }
+    engine.submit(std::move(request));
+    if (i % 8 == 7) engine.step();
+  }
+  engine.run_until_done();
+  return result;
+}
+
+TEST(Engine, B64GreedyOutputIsBitwiseTheSameForAnyCompanyRepetitionCacheModeAndThreads) {
+  EngineOptions options = small_options(Mode::kEager);
+  options.prefix_cache = false;
+  const Exact expected = exact_among(*make_mini_engine(options), 0);
+  ASSERT_EQ(expected.tokens.size(), 12u);
+  options.max_running = 32;
+  options.kv_tokens = 32 * 64;
+  options.page_size = 4;
+  options.max_prefill_tokens = 64;
+  for (const auto& [mode, threads, prefix_cache] :
+       {std::tuple(Mode::kFull, 1, true), {Mode::kFull, 8, true}, {Mode::kEager, 2, false}}) {
+    options.mode = mode;
+    options.prefix_cache = prefix_cache;
+    const auto engine = make_mini_engine(options, threads);
+    for (const int32_t others : {0, 7, 31, 0, 0}) {
+      EXPECT_EQ(exact_among(*engine, others), expected) << replay::name_of(mode) << " " << threads << " " << others;
+    }
+    EXPECT_EQ(engine->statistics().cached_tokens > 0, prefix_cache);
+  }
+}
+
 TEST(Engine, ReplayedPromptStepsGiveTheSameTokens) {
   const std::vector<int32_t> indices = {0, 20, 40, 60, 3};
   const auto expected = outputs_of(*make_mini_engine(small_options(Mode::kEager)), indices);
