@@ -355,7 +355,7 @@ TEST(StepLoop, ASteadyDecodeStepAllocatesNothing) {
   EXPECT_EQ(tokens - tokens_before, 800);
   // The counter counts.
   ::operator delete(::operator new(3));
-  EXPECT_EQ(allocations() - before, 1);
+  EXPECT_EQ(allocations() - before, counts_allocations() ? 1 : 0);
 }
 
 }  // namespace
