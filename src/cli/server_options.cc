@@ -42,6 +42,9 @@ void ServerOptions::add(CommandLine& command) {
   command.flag("--allow-special-in-content", allow_special_in_content,
                "text of messages may be read as control tokens");
   command.flag("--stream-output", stream_output, "streams of /generate carry what is new, not all text so far");
+  command.option(
+      "--stream-gather-ms", stream_gather_milliseconds,
+      "events of a stream that come within so many milliseconds behind others go out together; 0: each at once");
   command.flag("--access-log", access_log, "a line for each request: who, what, status, bytes, time; no contents");
   command.option("--drain-seconds", drain_seconds, "time that requests have to end after SIGTERM");
   command.option("--health-timeout", health_timeout_seconds,
@@ -60,6 +63,8 @@ void ServerOptions::check() const {
           "between 0 and 1000000");
   require(health_timeout_seconds > 0 && health_timeout_seconds <= 1e6, "--health-timeout",
           fmt::format("{}", health_timeout_seconds), "above 0 and at most 1000000");
+  require(stream_gather_milliseconds >= 0 && stream_gather_milliseconds <= 1000, "--stream-gather-ms",
+          fmt::format("{}", stream_gather_milliseconds), "between 0 and 1000");
   require(max_body_bytes >= 1024 && max_body_bytes <= (int64_t{1} << 30), "--max-body-bytes",
           fmt::format("{}", max_body_bytes), "between 1024 and 1073741824");
   require(max_connections >= 1, "--max-connections", fmt::format("{}", max_connections), "at least 1");
@@ -83,6 +88,7 @@ server::ApiOptions ServerOptions::api_options() const {
   options.http.workers = http_threads;
   options.http.max_connections = static_cast<size_t>(max_connections);
   options.http.max_body_bytes = static_cast<size_t>(max_body_bytes);
+  options.http.gather_time = std::chrono::milliseconds(stream_gather_milliseconds);
   options.http.access_log = access_log;
   options.access.api_key = effective_api_key();
   options.access.cors_origin = cors_origin;

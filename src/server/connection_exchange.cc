@@ -45,7 +45,7 @@ bool ConnectionExchange::write(std::string_view bytes) {
     }
   }
   if (tell_gone) tell_gone();
-  wake();
+  wake(!taken);
   return taken;
 }
 
@@ -56,7 +56,7 @@ void ConnectionExchange::end_stream() {
     state_ = State::kEnded;
     gone_callback_ = nullptr;
   }
-  wake();
+  wake(true);
 }
 
 void ConnectionExchange::on_gone(std::function<void()> callback) {
@@ -97,6 +97,11 @@ bool ConnectionExchange::gone() const {
   return gone_;
 }
 
+bool ConnectionExchange::ended() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::kEnded;
+}
+
 bool ConnectionExchange::given_up() const {
   const std::lock_guard lock(mutex_);
   return given_up_;
@@ -108,10 +113,10 @@ std::function<void()> ConnectionExchange::give_up_locked() {
   return std::exchange(gone_callback_, nullptr);
 }
 
-void ConnectionExchange::wake() {
+void ConnectionExchange::wake(bool always) {
   {
     const std::lock_guard lock(mutex_);
-    if (woken_) return;
+    if (woken_ && !always) return;
     woken_ = true;
   }
   wake_();

@@ -15,7 +15,7 @@ namespace reprise::server {
 class ConnectionExchange : public Exchange {
  public:
   /// `wake` tells the connection that there is something to take; it is called on any thread, and not again before
-  /// the next take().
+  /// the next take(), but for the end.
   ConnectionExchange(size_t stream_limit, std::function<void()> wake);
 
   void respond(HttpResponse response) override;
@@ -36,13 +36,14 @@ class ConnectionExchange : public Exchange {
   /// The client is gone: the handlers are told.
   void set_gone();
   bool gone() const;
+  bool ended() const;
   bool given_up() const;
 
  private:
   enum class State { kOpen, kStreaming, kEnded };
 
-  /// Calls `wake_` unless it was called since the last take(). The lock must not be held.
-  void wake();
+  /// Calls `wake_` unless it was called since the last take(), or always. The lock must not be held.
+  void wake(bool always = false);
   std::function<void()> give_up_locked();
 
   const size_t stream_limit_;

@@ -320,6 +320,8 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     int status = 0;
     size_t sent_bytes = 0;
     bool complete = false;
+    Clock::time_point last_write{};
+    int writes = 0;  // of pieces
     ResponseForm form;
     while (true) {
       answer_changed_ = false;
@@ -337,10 +339,13 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
         const bool sent = co_await write(wire);
         if (!sent) break;
         sent_bytes += wire.size();
+        // Neither the head nor what comes first, such as the role in a chat, makes the first token wait.
+        if (!output.bytes.empty() && ++writes > 1) last_write = Clock::now();
       }
       complete = output.ended;
       if (complete || gone_) break;
       co_await wait_until(Clock::time_point::max(), [this] { return answer_changed_ || gone_; });
+      if (output.stream) co_await gather(last_write);
       // What is there already is still sent to a client that only ended its own side.
       if (gone_ && !answer_changed_) break;
     }
@@ -352,6 +357,13 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     }
     log_access(request, status, sent_bytes, complete);
     co_return complete&& form.keep_alive && !ending_;
+  }
+
+  /// Lets a stream's pieces come together for a while since the last write: a fast model would have each of its tokens
+  /// take a system call here, and wake the client for it.
+  asio::awaitable<void> gather(Clock::time_point last_write) {
+    const auto due = last_write + options_.gather_time;
+    co_await wait_until(due, [this] { return gone_ || exchange_->ended() || exchange_->given_up(); });
   }
 
   /// False when the client is gone or takes nothing in time.

@@ -25,7 +25,9 @@ struct HttpServerOptions {
   std::chrono::milliseconds body_timeout{60'000};    ///< from there to the end of the body
   std::chrono::milliseconds idle_timeout{75'000};    ///< between two requests of a connection
   std::chrono::milliseconds write_timeout{30'000};   ///< for the client to take anything at all
-  bool access_log = false;                           ///< a line for each request: who, what, status, bytes, time
+  /// Pieces of a stream that come within this time behind a write go out together; the first ones and the last at once.
+  std::chrono::milliseconds gather_time{5};
+  bool access_log = false;  ///< a line for each request: who, what, status, bytes, time
 };
 
 /// What connections have come to, for metrics.

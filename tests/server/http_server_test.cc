@@ -232,6 +232,25 @@ TEST_F(HttpServerTest, StreamsPiecesAsTheyCome) {
   EXPECT_EQ(gone_, 0);
 }
 
+TEST_F(HttpServerTest, GathersPiecesButNeitherTheFirstNorTheLast) {
+  HttpServerOptions options;
+  options.gather_time = 60s;
+  start(options);
+  RawClient client(port());
+  client.send(post("/stream", "{}"));
+  const auto stream = exchange();
+  stream->write("data: 1\n\n");
+  client.receive_until("data: 1\n\n\r\n");
+  stream->write("data: 2\n\n");
+  client.receive_until("data: 2\n\n\r\n");
+  stream->write("data: 3\n\n");
+  stream->write("data: 4\n\n");
+  EXPECT_EQ(client.receive(50ms), "");
+  stream->end_stream();
+  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "12\r\ndata: 3\n\ndata: 4\n\n\r\n0\r\n\r\n");
+  EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
+}
+
 TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
   start();
   RawClient client(port());
