@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
+#include "cli/limit_share.h"
 #include "cli/session.h"
 #include "engine/engine.h"
 #include "engine/sampler.h"

@@ -35,8 +35,8 @@ struct Row {
   std::vector<double> prefill_seconds{};  ///< of each round
   std::vector<double> decode_seconds{};   ///< of each step of all rounds
   std::vector<double> total_seconds{};    ///< of each round
-  double prefill_limit = 0;               ///< the least seconds that it can take, measured in the same rounds
-  double decode_limit = 0;                ///< of a step, the same
+  LimitShare prefill_share{};             ///< of the least that it can take, measured in the same rounds
+  LimitShare decode_share{};              ///< of a step, the same
 
   double prefill() const { return median(prefill_seconds); }
   double decode() const { return median(decode_seconds); }
@@ -149,21 +149,25 @@ class BatchBench {
       for (size_t i = 0; i < modes_.size(); ++i) measure_once(modes_[i], rows_[first + i]);
     }
     for (size_t i = first; i < rows_.size(); ++i) {
-      rows_[i].prefill_limit = prefill_limit(shape);
-      rows_[i].decode_limit = limits_.step_seconds(shape.batch, shape.batch);
+      rows_[i].prefill_share = prefill_share(shape, rows_[i].prefill());
+      if (rows_[i].decode_seconds.empty()) continue;
+      rows_[i].decode_share = LimitShare(limits_.step_seconds(shape.batch, shape.batch),
+                                         limits_.best_step_seconds(shape.batch, shape.batch), rows_[i].decode());
     }
   }
 
   /// Of the steps that read the prompts; a step yields the logits of each prompt that it touches.
-  double prefill_limit(const Shape& shape) const {
+  LimitShare prefill_share(const Shape& shape, double run) const {
     const int64_t most = options_.session.max_prefill_tokens;
     const int64_t tokens = int64_t{shape.batch} * shape.input_length;
-    double seconds = 0;
+    double seconds = 0, best = 0;
     for (int64_t at = 0; at < tokens; at += most) {
       const int64_t end = std::min(at + most, tokens);
-      seconds += limits_.step_seconds(end - at, (end - 1) / shape.input_length - at / shape.input_length + 1);
+      const int64_t rows = (end - 1) / shape.input_length - at / shape.input_length + 1;
+      seconds += limits_.step_seconds(end - at, rows);
+      best += limits_.best_step_seconds(end - at, rows);
     }
-    return seconds;
+    return LimitShare(seconds, best, run);
   }
 
   /// Traces, captures, and grows what grows.
@@ -197,13 +201,14 @@ class BatchBench {
       }
       text +=
           fmt::format("Total. latency: {:6.3f} s, throughput: {:9.2f} token/s\n", row.total(), row.total_throughput());
-      text += fmt::format("Of the limit: prefill {:.1f} %", row.prefill_limit / row.prefill() * 100);
-      if (!row.decode_seconds.empty()) {
-        text += fmt::format(", decode {:.1f} %", row.decode_limit / row.decode() * 100);
-      }
+      text += "Of the limit: prefill " + row.prefill_share.to_text();
+      if (!row.decode_seconds.empty()) text += ", decode " + row.decode_share.to_text();
       text += "\n";
     }
-    text += "\n";
+    const auto is_disturbed = [](const Row& row) {
+      return row.prefill_share.is_disturbed() || row.decode_share.is_disturbed();
+    };
+    text += "\n" + LimitShare::remark(std::any_of(rows_.begin(), rows_.end(), is_disturbed));
     for (const BenchMode& mode : modes_) {
       text += fmt::format("{}: decode steps {}; prefill steps {}\n", mode.name,
                           steps_text(mode.engine->runner().counters(), replay::StepKind::kDecode),
@@ -226,11 +231,13 @@ class BatchBench {
                   {"output_len", row.shape.output_length},
                   {"prefill_latency", row.prefill()},
                   {"prefill_throughput", row.prefill_throughput()},
-                  {"prefill_share_of_limit", row.prefill_limit / row.prefill()}};
+                  {"prefill_share_of_limit", row.prefill_share.value()},
+                  {"prefill_limit_disturbed", row.prefill_share.is_disturbed()}};
       if (!row.decode_seconds.empty()) {
         result["median_decode_latency"] = row.decode();
         result["median_decode_throughput"] = row.decode_throughput();
-        result["decode_share_of_limit"] = row.decode_limit / row.decode();
+        result["decode_share_of_limit"] = row.decode_share.value();
+        result["decode_limit_disturbed"] = row.decode_share.is_disturbed();
       }
       result["total_latency"] = row.total();
       result["overall_throughput"] = row.total_throughput();

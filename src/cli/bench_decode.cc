@@ -26,7 +26,7 @@ struct Row {
   int64_t launches;               ///< of kernels in a step
   int64_t issued;                 ///< those of them that the host makes one by one
   std::vector<double> seconds{};  ///< of each step
-  double limit_seconds = 0;       ///< the least that a step can take, measured in the same rounds
+  LimitShare share{};             ///< of the least that a step can take, measured in the same rounds
   double read_seconds = 0;        ///< of its weights, the same
   double median_seconds() const { return median(seconds); }
   double tokens_per_second() const { return batch / median_seconds(); }
@@ -63,7 +63,8 @@ class DecodeBench {
       for (size_t i = 0; i < runs.size(); ++i) repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
     }
     for (size_t i = first; i < rows_.size(); ++i) {
-      rows_[i].limit_seconds = limits_.step_seconds(batch, batch);
+      rows_[i].share = LimitShare(limits_.step_seconds(batch, batch), limits_.best_step_seconds(batch, batch),
+                                  rows_[i].median_seconds());
       rows_[i].read_seconds = limits_.read_seconds();
     }
     machine_ += fmt::format("batch {}: {}", batch, limits_.to_text());
@@ -143,11 +144,11 @@ class DecodeBench {
                      "launches", "issued"});
     for (const Row& row : rows_) {
       table.add({row.mode, fmt::format("{}", row.batch), fmt::format("{:.3f}", row.median_seconds() * 1e3),
-                 fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", ratio(row)),
-                 fmt::format("{:.1f} %", row.limit_seconds / row.median_seconds() * 100),
+                 fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", ratio(row)), row.share.to_text(),
                  fmt::format("{}", row.launches), fmt::format("{}", row.issued)});
     }
-    text += table.to_text() + machine_;
+    const bool disturbed = std::any_of(rows_.begin(), rows_.end(), [](const Row& r) { return r.share.is_disturbed(); });
+    text += table.to_text() + LimitShare::remark(disturbed) + machine_;
     for (const BenchMode& mode : modes_) text += steps_line(mode) + cores_lines(mode);
     return text;
   }
@@ -165,7 +166,8 @@ class DecodeBench {
                   {"tokens_per_second", row.tokens_per_second()},
                   {"ratio_to_first_mode", ratio(row)},
                   {"read_bytes_per_second", static_cast<double>(limits_.weight_bytes()) / row.read_seconds},
-                  {"share_of_limit", row.limit_seconds / row.median_seconds()}};
+                  {"share_of_limit", row.share.value()},
+                  {"limit_disturbed", row.share.is_disturbed()}};
       if (const std::string choice = core_choice(mode_of(row), row.batch); !choice.empty()) result["cores"] = choice;
       json["results"].push_back(std::move(result));
     }

@@ -55,15 +55,12 @@ struct KernelsOptions {
 struct Row {
   KernelCase measured;
   double seconds = 0;
-  double bandwidth = 0;  ///< bytes per second, of the machine in the same rounds
-  double peak = 0;       ///< multiply-adds per second, of the machine in the same rounds
+  LimitShare of_bandwidth{};  ///< of the machine's in the same rounds, as far as the case reads memory
+  LimitShare of_peak{};       ///< of the machine's in the same rounds, as far as the case multiplies
 
-  double bandwidth_share() const {
-    return measured.bytes == 0 ? 0 : static_cast<double>(measured.bytes) / seconds / bandwidth;
-  }
-  double peak_share() const {
-    return measured.multiply_adds == 0 ? 0 : static_cast<double>(measured.multiply_adds) / seconds / peak;
-  }
+  double bandwidth_share() const { return of_bandwidth.value(); }
+  double peak_share() const { return of_peak.value(); }
+  bool is_disturbed() const { return of_bandwidth.is_disturbed() || of_peak.is_disturbed(); }
   bool has_limit() const { return measured.bytes > 0 || measured.multiply_adds > 0; }
   bool is_memory_bound() const { return bandwidth_share() >= peak_share(); }
 };
@@ -140,7 +137,15 @@ class KernelsBench {
     std::vector<double>& of_dtype = all_peaks_[std::string(name_of(dtype))];
     of_dtype.insert(of_dtype.end(), peaks.begin(), peaks.end());
     one.call = {};  // its memory goes with it
-    rows_.push_back({std::move(one), median(seconds), median(bandwidths), median(peaks)});
+    const double run = median(seconds);
+    // At so much a second.
+    const auto share = [run](int64_t amount, const std::vector<double>& rates) {
+      const auto seconds_at = [amount](double rate) { return static_cast<double>(amount) / rate; };
+      if (amount == 0) return LimitShare();
+      return LimitShare(seconds_at(median(rates)), seconds_at(*std::max_element(rates.begin(), rates.end())), run);
+    };
+    const LimitShare of_bandwidth = share(one.bytes, bandwidths), of_peak = share(one.multiply_adds, peaks);
+    rows_.push_back({std::move(one), run, of_bandwidth, of_peak});
   }
 
   std::string subject() const {
@@ -155,20 +160,21 @@ class KernelsBench {
     TextTable table({"kernel", "dtype", "rows", "us", "GB/s", "of bandwidth", "Gmadd/s", "of peak", "limit"});
     for (const Row& row : rows_) {
       const KernelCase& one = row.measured;
-      const auto share = [](bool is_there, double value) {
-        return is_there ? fmt::format("{:.1f} %", value * 100) : std::string("-");
+      const auto share = [](bool is_there, const LimitShare& value) {
+        return is_there ? value.to_text() : std::string("-");
       };
       const auto rate = [&](int64_t amount) {
         return amount > 0 ? fmt::format("{:.1f}", static_cast<double>(amount) / row.seconds / 1e9) : std::string("-");
       };
       table.add({one.kernel + " " + one.what, std::string(name_of(one.dtype)), fmt::format("{}", one.rows),
-                 fmt::format("{:.1f}", row.seconds * 1e6), rate(one.bytes), share(one.bytes > 0, row.bandwidth_share()),
-                 rate(one.multiply_adds), share(one.multiply_adds > 0, row.peak_share()),
+                 fmt::format("{:.1f}", row.seconds * 1e6), rate(one.bytes), share(one.bytes > 0, row.of_bandwidth),
+                 rate(one.multiply_adds), share(one.multiply_adds > 0, row.of_peak),
                  !row.has_limit()        ? "-"
                  : row.is_memory_bound() ? "memory"
                                          : "multiply"});
     }
-    text += table.to_text();
+    const bool disturbed = std::any_of(rows_.begin(), rows_.end(), [](const Row& r) { return r.is_disturbed(); });
+    text += table.to_text() + LimitShare::remark(disturbed);
     if (!all_bandwidths_.empty()) text += fmt::format("bandwidth: {:.2f} GB/s", median(all_bandwidths_) / 1e9);
     for (const auto& [dtype, peaks] : all_peaks_) {
       if (!peaks.empty()) text += fmt::format("; {}: {:.1f} Gmadd/s", dtype, median(peaks) / 1e9);
@@ -204,6 +210,7 @@ class KernelsBench {
       if (row.has_limit()) {
         result["limit"] = row.is_memory_bound() ? "memory" : "multiply";
         result["share_of_limit"] = std::max(row.bandwidth_share(), row.peak_share());
+        result["limit_disturbed"] = row.is_disturbed();
       }
       json["results"].push_back(std::move(result));
     }

@@ -40,12 +40,26 @@ double BenchLimits::rate(const std::vector<double>& seconds, DType dtype) const 
   return static_cast<double>(machine_.products(dtype)) / median(seconds);
 }
 
-double BenchLimits::step_seconds(int64_t tokens, int64_t rows) const {
+double BenchLimits::step_seconds(int64_t tokens, int64_t rows, double read, double floating, double int8) const {
   const auto seconds = [&](int64_t of_token, int64_t of_row, double rate) {
     return rate == 0 ? 0 : static_cast<double>(tokens * of_token + rows * of_row) / rate;
   };
-  return std::max(read_seconds(), seconds(layers_.floating, head_.floating, floating_rate()) +
-                                      seconds(layers_.int8, head_.int8, int8_rate()));
+  return std::max(read, seconds(layers_.floating, head_.floating, floating) + seconds(layers_.int8, head_.int8, int8));
+}
+
+double BenchLimits::step_seconds(int64_t tokens, int64_t rows) const {
+  return step_seconds(tokens, rows, read_seconds(), floating_rate(), int8_rate());
+}
+
+double BenchLimits::best_step_seconds(int64_t tokens, int64_t rows) const {
+  const auto best = [](const std::vector<double>& seconds) {
+    return seconds.empty() ? 0 : *std::min_element(seconds.begin(), seconds.end());
+  };
+  const auto best_rate = [&](const std::vector<double>& seconds, DType dtype) {
+    return seconds.empty() ? 0 : static_cast<double>(machine_.products(dtype)) / best(seconds);
+  };
+  return step_seconds(tokens, rows, best(read_seconds_), best_rate(floating_seconds_, model_dtype_),
+                      best_rate(int8_seconds_, DType::kI8));
 }
 
 std::string BenchLimits::to_text() const {

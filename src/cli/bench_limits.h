@@ -32,11 +32,14 @@ class BenchLimits {
   /// The least time of a step of `tokens` tokens, `rows` of which logits are wanted: its weights are read, and every
   /// product is made. Of experts those of one token are read at least.
   double step_seconds(int64_t tokens, int64_t rows) const;
+  /// The same by the fastest passes in place of the medians: what the machine has shown that it can do.
+  double best_step_seconds(int64_t tokens, int64_t rows) const;
   /// "bandwidth: 40.00 GB/s, ...; products: 235.0 Gmadd/s bfloat16": a line.
   std::string to_text() const;
 
  private:
   double rate(const std::vector<double>& seconds, DType dtype) const;
+  double step_seconds(int64_t tokens, int64_t rows, double read, double floating, double int8) const;
 
   std::unique_ptr<device::Stream> stream_;
   ops::EagerDispatcher dispatcher_;

@@ -22,8 +22,7 @@ struct Row {
   std::string mode;
   int32_t length;
   std::vector<double> seconds{};
-  double limit_seconds = 0;  ///< the least that reading the prompt can take, measured in the same rounds
-  double share() const { return limit_seconds / median(seconds); }
+  LimitShare share{};  ///< of the least that reading the prompt can take, measured in the same rounds
   double tokens_per_second() const { return length / median(seconds); }
 };
 
@@ -56,7 +55,7 @@ class PrefillBench {
           rows_[first + i].seconds.push_back(seconds_of([&] { sequences[i].read(builders[i], length); }));
         }
       }
-      for (size_t i = first; i < rows_.size(); ++i) rows_[i].limit_seconds = limit_of(length);
+      for (size_t i = first; i < rows_.size(); ++i) rows_[i].share = share_of(length, median(rows_[i].seconds));
       machine_ += fmt::format("{} tokens: {}", length, limits_.to_text());
     }
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
@@ -65,11 +64,14 @@ class PrefillBench {
 
  private:
   /// Of the steps that read a prompt; each yields the logits of its last token.
-  double limit_of(int32_t length) const {
+  LimitShare share_of(int32_t length, double seconds) const {
     const int32_t most = options_.session.max_prefill_tokens;
-    double seconds = 0;
-    for (int32_t at = 0; at < length; at += most) seconds += limits_.step_seconds(std::min(most, length - at), 1);
-    return seconds;
+    double limit = 0, best = 0;
+    for (int32_t at = 0; at < length; at += most) {
+      limit += limits_.step_seconds(std::min(most, length - at), 1);
+      best += limits_.best_step_seconds(std::min(most, length - at), 1);
+    }
+    return LimitShare(limit, best, seconds);
   }
 
   std::string to_text() const {
@@ -78,9 +80,10 @@ class PrefillBench {
     TextTable table({"mode", "tokens", "ms", "tokens/s", "of the limit"});
     for (const Row& row : rows_) {
       table.add({row.mode, fmt::format("{}", row.length), fmt::format("{:.3f}", median(row.seconds) * 1e3),
-                 fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.1f} %", row.share() * 100)});
+                 fmt::format("{:.1f}", row.tokens_per_second()), row.share.to_text()});
     }
-    text += table.to_text() + machine_;
+    const bool disturbed = std::any_of(rows_.begin(), rows_.end(), [](const Row& r) { return r.share.is_disturbed(); });
+    text += table.to_text() + LimitShare::remark(disturbed) + machine_;
     for (const BenchMode& mode : modes_) {
       text += fmt::format("{}: prefill steps {}\n", mode.name,
                           steps_text(mode.engine->runner().counters(), replay::StepKind::kPrefill));
@@ -100,7 +103,8 @@ class PrefillBench {
                                  {"input_length", row.length},
                                  {"seconds", median(row.seconds)},
                                  {"tokens_per_second", row.tokens_per_second()},
-                                 {"share_of_limit", row.share()}});
+                                 {"share_of_limit", row.share.value()},
+                                 {"limit_disturbed", row.share.is_disturbed()}});
     }
     for (const BenchMode& mode : modes_) {
       json["prefill_steps"][mode.name] =

@@ -247,7 +247,7 @@ class Bench(unittest.TestCase):
                                       r"Prefill\. latency: +\d+\.\d{5} s, throughput: +\d+\.\d\d token/s\n"
                                       r"Decode\.  median latency: +\d+\.\d{5} s, median throughput: +\d+\.\d\d token/s\n"
                                       r"Total\. latency: +\d+\.\d{3} s, throughput: +\d+\.\d\d token/s\n"
-                                      r"Of the limit: prefill \d+\.\d %, decode \d+\.\d %\n")
+                                      r"Of the limit: prefill \d+\.\d %( \*)?, decode \d+\.\d %( \*)?\n")
 
     def test_experts_are_moved_between_measured_steps(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -302,6 +302,7 @@ class Bench(unittest.TestCase):
                 continue
             shares = [line[share] for share in ("share_of_bandwidth", "share_of_peak") if share in line]
             self.assertEqual(line["share_of_limit"], max(shares))
+            self.assertIsInstance(line["limit_disturbed"], bool)
             self.assertIn(line["limit"], ("memory", "multiply"))
             self.assertGreater(line["multiply_adds"], 0)
         # Keys and values of an int8 cache come with a scale each.

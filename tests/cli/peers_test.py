@@ -27,6 +27,8 @@ class Peers(unittest.TestCase):
     def setUp(self):
         self.directory = program.temporary_directory(self)
         self.out = self.directory / "out"
+        self.gguf = self.directory / "weights.gguf"
+        self.gguf.write_text("GGUF")
 
     def install(self, name, text):
         path = self.directory / "bin" / name
@@ -42,7 +44,7 @@ class Peers(unittest.TestCase):
     def test_programs_take_turns_and_medians_are_compared(self):
         self.install("llama-bench", LLAMA_BENCH)
         self.install("llama-batched-bench", LLAMA_BATCHED_BENCH)
-        done = self.compare("--gguf", "weights.gguf", "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 3,
+        done = self.compare("--gguf", self.gguf, "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 3,
                             "--batch-size", "1,8", "--input-len", 16)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]]
@@ -53,7 +55,7 @@ class Peers(unittest.TestCase):
                          ["3000.0", "128.5", "4000.0"])
         own = float(rows["decode, batch 8"][0])
         self.assertEqual(rows["decode, batch 8"][3], f"{own / 128.5:.2f}x")
-        self.assertRegex(rows["decode, batch 1"][2], r"^\d+\.\d%$")
+        self.assertRegex(rows["decode, batch 1"][2], r"^\d+\.\d%( \*)?$")
         self.assertEqual((self.out / "table.md").read_text(), done.stdout)
         lines = program.json_lines((self.out / "results.jsonl").read_text())
         self.assertEqual(len(lines), 3 * 3 * 2)
@@ -87,6 +89,8 @@ class Peers(unittest.TestCase):
         peer = f"llama.cpp={self.directory / 'bin'}"
         for arguments, message in ((("--peer", peer), "error: peers need the weights as --gguf FILE"),
                                    (("--peer", "llama.cpp=/nowhere"), "error: --peer llama.cpp=/nowhere: expected NAME=DIRECTORY"),
+                                   (("--peer", peer, "--gguf", "nofile"), "error: --gguf nofile: there is no such file"),
+                                   (("--gguf", self.directory), "there is no such file"),
                                    (("--rounds", 0), "error: --rounds is 0, must be at least 1"),
                                    (("--batch-size", "1,x"), "'1,x' is no list of positive numbers such as 1,8,32")):
             done = self.compare(*arguments)
@@ -96,10 +100,32 @@ class Peers(unittest.TestCase):
 
     def test_a_peer_that_fails_is_named_with_its_words(self):
         self.install("llama-bench", "#!/bin/sh\necho 'failed to load model' >&2\nexit 1\n")
-        done = self.compare("--gguf", "weights.gguf", "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 1,
+        done = self.compare("--gguf", self.gguf, "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 1,
                             "--batch-size", 1, "--input-len", 16)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r"llama-bench .*exit status 1\nfailed to load model")
+
+    def test_a_peer_that_answers_something_else_is_named_with_its_words(self):
+        for answer, message in (("loading...", "llama-bench printed no JSON:\nloading..."),
+                                ("[]", "printed no list of tests with their speed as avg_ts:\n[]"),
+                                ('[{"avg_ts": null}]', 'avg_ts:\n[{"avg_ts": null}]')):
+            self.install("llama-bench", f"#!/bin/sh\necho '{answer}'\n")
+            done = self.compare("--gguf", self.gguf, "--peer", f"llama.cpp={self.directory / 'bin'}", "--rounds", 1,
+                                "--batch-size", 1, "--input-len", 16)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(message, done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
+    def test_a_limit_that_was_disturbed_is_marked_in_the_table(self):
+        self.install("reprise", """#!/bin/sh
+if [ "$1" = --version ]; then echo 'reprise 0'; exit; fi
+echo '{"results": [{"tokens_per_second": 10, "share_of_limit": 0.9, "limit_disturbed": '$([ "$2" = decode ] && echo true || echo false)'}]}'
+""")
+        done = self.compare("--reprise", self.directory / "bin/reprise", "--rounds", 1, "--batch-size", 1, "--input-len", 16)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\| decode, batch 1 \|.*\| 90\.0% \* \|")
+        self.assertRegex(done.stdout, r"\| prefill, 16 tokens \|.*\| 90\.0% \|")
+        self.assertIn("\\* above the measured limit", done.stdout)
 
 
 if __name__ == "__main__":
