@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "load/json.h"
 #include "load/mapping_guard.h"
 #include "load/new_file.h"
+#include "load/sampled_hash.h"
 
 namespace reprise::load {
 namespace {
@@ -21,6 +22,10 @@ constexpr std::string_view kPackMagic = "REPRPACK";
 constexpr uint64_t kPieceAlignment = 4096;
 /// Bytes that are copied from the device at a time.
 constexpr size_t kPackChunk = size_t{4} << 20;
+/// Samples of an entry, of a file, and of tensors of a file.
+constexpr uint64_t kSamplesOfEntry = 16;
+constexpr uint64_t kSamplesOfFile = 512;
+constexpr size_t kSampledTensors = 1024;
 
 /// The beginning of the file; the header with the names lies behind the data, whose end is known only then.
 struct Preamble {
@@ -88,7 +93,8 @@ json identity_json(const PackIdentity& identity) {
     sources.push_back({{"name", source.name},
                        {"bytes", source.bytes},
                        {"modified_ns", source.modified_ns},
-                       {"header_hash", source.header_hash}});
+                       {"header_hash", source.header_hash},
+                       {"sample_hash", source.sample_hash}});
   }
   return {{"device", identity.device},
           {"formats", identity.formats},
@@ -116,28 +122,56 @@ void check_identity(const json& header, const PackIdentity& identity) {
   for (size_t i = 0; i < sources.size(); ++i) {
     const PackSource& now = identity.sources[i];
     const PackSource then = {sources[i].at("name").get<std::string>(), number_at(sources[i], "bytes"),
-                             number_at<int64_t>(sources[i], "modified_ns"), number_at(sources[i], "header_hash")};
+                             number_at<int64_t>(sources[i], "modified_ns"), number_at(sources[i], "header_hash"),
+                             number_at(sources[i], "sample_hash")};
     if (then.name != now.name) {
       throw_differs("it was made of {}, the model has {}", printable(then.name), printable(now.name));
     }
     if (then.bytes != now.bytes) throw_differs("{} had {} bytes and has {}", now.name, then.bytes, now.bytes);
     if (then.header_hash != now.header_hash) throw_differs("{} had other tensors", now.name);
     if (then.modified_ns != now.modified_ns) throw_differs("{} was written again", now.name);
+    if (then.sample_hash != now.sample_hash) {
+      throw_differs("{} holds other data, though it has the time of writing that it had", now.name);
+    }
   }
+}
+
+/// Of a part of a file.
+uint64_t hash_of_samples(std::span<const std::byte> bytes, std::span<const uint64_t> places) {
+  return sampled_hash(bytes.size(), places, [bytes](uint64_t offset, std::span<std::byte> to) {
+    std::ranges::copy(bytes.subspan(offset, to.size()), to.begin());
+  });
+}
+
+uint64_t hash_of_data(const MappedFile& file, std::span<const StoredTensor* const> tensors) {
+  const uint64_t bytes = file.bytes().size();
+  std::vector<uint64_t> places = sample_places(bytes, kSamplesOfFile);
+  if (bytes > kSamplesOfFile * kSampleBytes) {
+    const size_t step = (tensors.size() + kSampledTensors - 1) / kSampledTensors;
+    for (size_t i = 0; i < tensors.size(); i += step) {
+      const std::span<const std::byte> data = tensors[i]->bytes;
+      const auto middle = static_cast<uint64_t>(data.data() - file.bytes().data()) + data.size() / 2;
+      places.push_back(std::min(middle / kSampleBytes * kSampleBytes, bytes - kSampleBytes));
+    }
+  }
+  const uint64_t hash = hash_of_samples(file.bytes(), places);
+  file.release(0, file.bytes().size());
+  return hash;
 }
 
 }  // namespace
 
 std::vector<PackSource> pack_sources(const Checkpoint& checkpoint) {
   std::vector<PackSource> sources;
-  std::set<const MappedFile*> seen;
-  for (const StoredTensor& tensor : checkpoint.tensors()) {
-    if (!seen.insert(tensor.owner.get()).second) continue;
-    const MappedFile& file = *tensor.owner;
+  std::map<const MappedFile*, std::vector<const StoredTensor*>> files;
+  for (const StoredTensor& tensor : checkpoint.tensors()) files[tensor.owner.get()].push_back(&tensor);
+  for (const auto& [pointer, tensors] : files) {
+    const MappedFile& file = *pointer;
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.bytes().data(), sizeof(header_bytes));  // little-endian, checked when it was opened
     sources.push_back({file.path().filename().string(), file.bytes().size(), file.modified_ns(),
-                       hash_bytes(file.bytes().first(sizeof(header_bytes) + header_bytes))});
+                       hash_bytes(file.bytes().first(sizeof(header_bytes) + header_bytes)),
+                       hash_of_data(file, tensors)});
   }
   std::ranges::sort(sources, {}, &PackSource::name);
   return sources;
@@ -169,6 +203,10 @@ PackCache PackCache::open(const std::filesystem::path& path, const PackIdentity&
           place.entry.bytes > preamble.header_offset - place.offset) {
         throw_damaged("{} lies outside of it", printable(place.entry.name));
       }
+      const std::span<const std::byte> bytes = file.subspan(place.offset, place.entry.bytes);
+      if (hash_of_samples(bytes, sample_places(bytes.size(), kSamplesOfEntry)) != number_at(item, "sample_hash")) {
+        throw_damaged("the checksum of {} is wrong", printable(place.entry.name));
+      }
       result.places_.push_back(std::move(place));
     }
   } catch (const json::exception& error) {
@@ -192,9 +230,15 @@ void write_pack_cache(const std::filesystem::path& path, const PackIdentity& ide
   uint64_t offset = to_whole_pages(sizeof(Preamble));
   json header = identity_json(identity);
   header["entries"] = json::array();
-  for (const PackEntry& entry : entries) {
-    header["entries"].push_back(
-        {{"name", entry.name}, {"content", entry.content}, {"bytes", entry.bytes}, {"offset", offset}});
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const PackEntry& entry = entries[i];
+    const uint64_t hash = sampled_hash(entry.bytes, sample_places(entry.bytes, kSamplesOfEntry),
+                                       [&](uint64_t at, std::span<std::byte> to) { read(i, at, to); });
+    header["entries"].push_back({{"name", entry.name},
+                                 {"content", entry.content},
+                                 {"bytes", entry.bytes},
+                                 {"offset", offset},
+                                 {"sample_hash", hash}});
     offset = to_whole_pages(offset + entry.bytes);
   }
   const std::string text = header.dump();

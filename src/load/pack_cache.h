@@ -20,6 +20,7 @@ struct PackSource {
   uint64_t bytes = 0;
   int64_t modified_ns = 0;   ///< when it was last written, since 1970
   uint64_t header_hash = 0;  ///< of its safetensors header: names, types, shapes and places of all tensors
+  uint64_t sample_hash = 0;  ///< of samples of its data
   friend bool operator==(const PackSource&, const PackSource&) = default;
 };
 
@@ -32,7 +33,10 @@ struct PackIdentity {
   std::vector<PackSource> sources;
 };
 
-/// The files of a checkpoint, as they were when they were opened.
+/// The files of a checkpoint, as they were when they were opened. Samples of each file's data are read: all of it up to
+/// 2 MiB; above that 512 pages spread over it, and one in the middle of up to 1024 of its tensors (of each, if there
+/// are not more). So a file whose time of writing was kept or set back is told from the old one by whatever replaces
+/// its tensors, not by every change of a few bytes.
 std::vector<PackSource> pack_sources(const Checkpoint& checkpoint);
 
 /// Where the cache of a model (a directory or a .safetensors file) lies: in `directory`, under the model's name with a
@@ -49,11 +53,12 @@ struct PackEntry {
 };
 
 /// A file with the packed weights of a model, mapped. Checked are the file's length, a checksum of its header, every
-/// field of the identity, and that all entries lie within the file; not checked are the weights themselves, which would
-/// have to be read for it. Immutable; threads may share it.
+/// field of the identity, that all entries lie within the file, and of each entry a checksum of up to 16 pages spread
+/// over it (all of it up to 64 KiB). Damage between those pages goes unseen: all weights would have to be read for it,
+/// which is what mapping them saves. Immutable; threads may share it.
 class PackCache {
  public:
-  static constexpr uint32_t kVersion = 1;
+  static constexpr uint32_t kVersion = 2;
 
   /// Throws kNotFound, kIo, kCorruptData (damaged or cut) or kFailedPrecondition (made by another version, for another
   /// device or dtype, or of other files); the message says what differs, without the file's name.
@@ -74,7 +79,7 @@ class PackCache {
   std::vector<Place> places_;  ///< sorted by name
 };
 
-/// Copies `to.size()` bytes of entry `index` from `offset` on.
+/// Copies `to.size()` bytes of entry `index` from `offset` on. Called more than once for some.
 using PackReader = std::function<void(size_t index, uint64_t offset, std::span<std::byte> to)>;
 
 /// Writes a cache under a temporary name, flushes it to the disk and renames it: a reader meets the old file or the new

@@ -76,7 +76,7 @@ class Loading(unittest.TestCase):
             self.assertRegex(done.stderr, rf"packed +{state} .*/mini/model\.cpu\.bfloat16\.reprise-pack")
         (model / "model.cpu.bfloat16.reprise-pack").write_bytes(b"REPRPACK" + bytes(100))
         done = program.run_well("generate", "--pack-cache", "-m", model, "-p", "Hello", "-n", 4)
-        self.assertRegex(done.stderr, r"pack cache .*: it has the version 0, this program has 1; the weights are packed")
+        self.assertRegex(done.stderr, r"pack cache .*: it has the version 0, this program has 2; the weights are packed")
 
     def test_a_cache_that_cannot_be_written_is_a_warning(self):
         (self.directory / "file").write_text("")
@@ -133,6 +133,17 @@ class Autotuning(unittest.TestCase):
         _, _, log = self.generate("--autotune", "--autotune-cache", cache)
         self.assertRegex(log, r"is not replaced: .*; the choices are not remembered")
         self.assertEqual(cache.read_text(), '{"mine": 1}')
+
+    def test_a_choice_that_nobody_knows_is_made_again_and_said(self):
+        cache = program.temporary_directory(self) / "choices.json"
+        self.generate("--autotune", "--autotune-cache", cache)
+        document = json.loads(cache.read_text())
+        (choices,) = document["machines"].values()
+        choices[sorted(choices)[0]] = "by magic"
+        cache.write_text(json.dumps(document))
+        _, _, log = self.generate("--autotune", "--autotune-cache", cache)
+        self.assertRegex(log, r'choices.json: 1 choices are ignored and made again: "by magic" for .* is no way')
+        self.assertNotIn("by magic", cache.read_text())
 
     def test_the_file_lies_in_the_cache_of_the_user(self):
         directory = program.temporary_directory(self)

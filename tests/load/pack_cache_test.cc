@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/mapped_file.h"
+#include "load/safetensors_writer.h"
 #include "load/test_files.h"
 
 namespace {
@@ -35,7 +36,11 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 PackIdentity identity() {
-  return {"cpu", "float32 n16, int8 n16k4", 77, "bfloat16", {{"a.safetensors", 100, 5, 9}, {"b.safetensors", 1, 2, 3}}};
+  return {"cpu",
+          "float32 n16, int8 n16k4",
+          77,
+          "bfloat16",
+          {{"a.safetensors", 100, 5, 9, 6}, {"b.safetensors", 1, 2, 3, 4}}};
 }
 
 /// What a piece holds: bytes that tell its number and their place.
@@ -102,6 +107,7 @@ TEST_F(PackCacheTest, EveryFieldOfTheIdentityIsChecked) {
       {"c.safetensors", [](PackIdentity& wanted) { wanted.sources[1].name = "c.safetensors"; }},
       {"b.safetensors had 1 bytes and has 4", [](PackIdentity& wanted) { wanted.sources[1].bytes = 4; }},
       {"a.safetensors was written again", [](PackIdentity& wanted) { ++wanted.sources[0].modified_ns; }},
+      {"b.safetensors holds other data", [](PackIdentity& wanted) { ++wanted.sources[1].sample_hash; }},
       {"a.safetensors had other tensors", [](PackIdentity& wanted) { ++wanted.sources[0].header_hash; }},
   };
   for (const auto& [reason, change] : cases) {
@@ -115,10 +121,10 @@ TEST_F(PackCacheTest, EveryFieldOfTheIdentityIsChecked) {
 TEST_F(PackCacheTest, AnotherVersionIsRefusedBeforeAnythingElseIsRead) {
   write(path_);
   std::string file = read_file(path_);
-  file[8] = 2;
+  file[8] = 3;
   write_text_file(path_, file.substr(0, 100));
   EXPECT_EQ(refused().code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(refused().what(), AllOf(HasSubstr("version 2"), HasSubstr("has 1")));
+  EXPECT_THAT(refused().what(), AllOf(HasSubstr("version 3"), HasSubstr("has 2")));
 }
 
 TEST_F(PackCacheTest, B82ACutFileIsRefusedWhereverItIsCut) {
@@ -133,8 +139,7 @@ TEST_F(PackCacheTest, B82ACutFileIsRefusedWhereverItIsCut) {
   EXPECT_THAT(refused().what(), HasSubstr(fmt::format("{} bytes, not the {}", file.size() + 1, file.size())));
 }
 
-/// A flipped bit in the weights is not found: they are not read.
-TEST_F(PackCacheTest, AFlippedBitIsFoundEverywhereButInTheWeights) {
+TEST_F(PackCacheTest, AFlippedBitIsFoundEverywhereInASmallFile) {
   write(path_);
   const std::string file = read_file(path_);
   uint64_t header = 0;
@@ -142,12 +147,53 @@ TEST_F(PackCacheTest, AFlippedBitIsFoundEverywhereButInTheWeights) {
   std::vector<size_t> places;
   for (size_t i = 0; i < 56; ++i) places.push_back(i);
   for (size_t i = header; i < file.size(); i += 3) places.push_back(i);
+  for (const size_t piece : {4096, 4096 + 9999, 16384, 16384 + 4095, 20480}) places.push_back(piece);
   for (const size_t place : places) {
     std::string flipped = file;
     flipped[place] = static_cast<char>(flipped[place] ^ 4);
     write_text_file(path_, flipped);
     EXPECT_THAT(refused().code(), ::testing::AnyOf(ErrorCode::kCorruptData, ErrorCode::kFailedPrecondition)) << place;
   }
+}
+
+/// The pages of a large weight that are looked at, and the rest, which is not read.
+TEST_F(PackCacheTest, LostPagesOfALargeWeightAreFoundByItsSamples) {
+  constexpr uint64_t kBytes = uint64_t{4} << 20;
+  const std::vector<PackEntry> entries = {{"large", 1, kBytes}};
+  write_pack_cache(path_, identity(), entries, [](size_t index, uint64_t offset, std::span<std::byte> to) {
+    for (size_t i = 0; i < to.size(); ++i) to[i] = value_of(index, offset + i, 0);
+  });
+  const std::string file = read_file(path_);
+  for (const auto& [begin, bytes] : std::initializer_list<std::pair<uint64_t, uint64_t>>{
+           {0, 1}, {kBytes - 1, 1}, {kBytes / 3, kBytes / 15}, {0, kBytes}}) {
+    std::string lost = file;
+    for (uint64_t i = begin; i < begin + bytes; ++i) lost[4096 + i] = static_cast<char>(~lost[4096 + i]);
+    write_text_file(path_, lost);
+    EXPECT_EQ(refused().code(), ErrorCode::kCorruptData);
+    EXPECT_THAT(refused().what(), HasSubstr("checksum of \"large\""));
+  }
+}
+
+TEST_F(PackCacheTest, SourcesDifferWhereverTheirDataDoesAndInEachTensorOfALargeFile) {
+  const std::filesystem::path path = directory_ / "model.safetensors";
+  const auto hash_with = [&](int64_t rows, size_t changed, uint64_t first, uint64_t count) {
+    const std::vector<TensorSpec> specs = {{"a", DType::kI8, Shape{rows, 1024}}, {"b", DType::kI8, Shape{rows, 1024}}};
+    SafetensorsWriter writer(path, specs);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      std::vector<std::byte> bytes(specs[i].bytes());
+      for (uint64_t at = first; i == changed && at < first + count; ++at) bytes[at] = std::byte{1};
+      writer.write(specs[i].name, bytes);
+    }
+    writer.finish();
+    return pack_sources(Checkpoint::open(path))[0].sample_hash;
+  };
+  const uint64_t small = hash_with(100, 0, 0, 0);
+  EXPECT_EQ(hash_with(100, 0, 0, 0), small);
+  for (const uint64_t at : {0, 5000, 102399}) EXPECT_NE(hash_with(100, 1, at, 1), small) << at;
+  // 16 MiB each: all of one, and what lies in its middle.
+  const uint64_t large = hash_with(16384, 0, 0, 0);
+  EXPECT_NE(hash_with(16384, 1, 0, uint64_t{16} << 20), large);
+  EXPECT_NE(hash_with(16384, 0, (uint64_t{8} << 20) - 2048, 4096), large);
 }
 
 /// A header whose checksums are right, and which lies.
