@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/progress_bar.h"
+#include "load/json.h"
 #include "load/tuning_file.h"
 
 namespace reprise::cli {
@@ -71,10 +72,19 @@ AutotuneReport autotune(const model::Model& model, const ops::Registry& registry
   options.progress = [&](size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Tuning products");
   };
+  size_t unknown = 0;
+  std::string first_unknown;
+  options.on_unknown_way = [&](const std::string& shape, const std::string& way) {
+    if (unknown++ == 0) first_unknown = fmt::format("{} for {}", load::printable(way), shape);
+  };
   const auto start = std::chrono::steady_clock::now();
   report.products =
       model::tune_products(model, registry, device, file ? file->choices() : load::TuningFile::Choices(), options);
   bar.finish();
+  if (unknown > 0) {
+    log_warning("autotune: {}: {} choices are ignored and made again: {}{} is no way of this device", path.string(),
+                unknown, first_unknown, unknown > 1 ? ", the first," : "");
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto measured =
       std::count_if(report.products.begin(), report.products.end(), [](const auto& p) { return p.measured; });

@@ -26,6 +26,7 @@ struct QuantizeCommand {
   std::string scheme = "w8a8-dynamic";
   std::string format = "msmodelslim";
   std::string calibration_file;
+  std::string calibration_option;  ///< one that was given and says how texts are run, "" if none was
   int32_t calibration_texts = 128;
   std::vector<std::string> ignore;
   bool head = false;
@@ -147,6 +148,11 @@ int run_quantize(const QuantizeCommand& options) {
   watch_interrupts();
   load::QuantizeOptions quantize;
   const bool is_static = options.scheme == "w8a8";
+  if (options.calibration_file.empty() && !is_static && !options.calibration_option.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "{} says how texts are run, and there are none",
+                options.calibration_option)
+        .remedy("name a file with --calibrate");
+  }
   quantize.scheme = is_static ? load::LinearScheme::kW8A8 : load::LinearScheme::kW8A8Dynamic;
   quantize.convention = options.format == "msmodelslim" ? load::Quantization::Convention::kModelSlim
                                                         : load::Quantization::Convention::kCompressedTensors;
@@ -200,7 +206,12 @@ void add_quantize(CommandLine& program) {
       "times");
   command.flag("--head", options->head, "quantise the output head too");
   options->session.add_device(command);
-  command.on_run([options] { return run_quantize(*options); });
+  command.on_run([options, &command] {
+    for (const char* name : {"--calibration-texts", "--device", "--threads", "--dtype"}) {
+      if (command.given(name)) options->calibration_option = name;
+    }
+    return run_quantize(*options);
+  });
 }
 
 }  // namespace reprise::cli

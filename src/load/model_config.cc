@@ -234,8 +234,8 @@ ModelConfig ModelConfig::load(const std::filesystem::path& path) {
     throw Error(ErrorCode::kCorruptData, "{} describes quantised weights, and so does {}", description.string(),
                 config.quantization.source());
   }
-  config.quantization =
-      Quantization::from_description(read_file(description, kMaxConfigBytes), description.string(), config.unused_keys);
+  config.quantization = Quantization::from_description(read_file(description, kMaxConfigBytes), description.string(),
+                                                       config.unused_description_keys);
   return config;
 }
 

@@ -76,6 +76,8 @@ struct ModelConfig {
   Quantization quantization;
 
   std::vector<std::string> unused_keys;
+  /// The same of the quant_model_description.json.
+  std::vector<std::string> unused_description_keys;
 
   /// Reads the text of a config.json; `what` names it in messages. Throws kCorruptData (a wrong type or value, naming
   /// key and value) or kUnsupported (another model type, another quantisation than those of load/quantization.h, a key

@@ -31,6 +31,10 @@ bool asks_for_more(const std::string& key, const nlohmann::json& value) {
   return known && !value.is_null() && value != "" && value != "FLOAT";
 }
 
+bool asks_for_no_groups(const nlohmann::json& group_size) {
+  return group_size.is_null() || group_size == "" || group_size == 0 || group_size == -1;
+}
+
 void require(ConfigReader& reader, std::string_view key, bool fits, std::string_view reason) {
   if (!fits) reader.refuse(key, reason);
 }
@@ -119,6 +123,12 @@ Quantization Quantization::from_description(std::string_view json, const std::st
   for (const auto& [key, value] : document.items()) {
     if (key.find('.') == std::string::npos) {
       if (asks_for_more(key, value)) unknown.add(fmt::format("{} is {}", printable(key), describe(value)));
+      if (key == "group_size") {
+        if (!asks_for_no_groups(value)) {
+          unknown.add(fmt::format("group_size is {}, but scales are those of channels and tokens", describe(value)));
+        }
+        continue;
+      }
       // The type of the whole model and the version of the writer: the tensors' own types say it all.
       if (key != "model_quant_type" && key != "version") unused_keys.push_back(printable(key));
       continue;

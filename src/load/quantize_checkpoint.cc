@@ -279,13 +279,15 @@ class CheckpointQuantizer {
       const std::vector<float> offsets(outputs);
       writer_->write(layer + ".weight_offset", std::as_bytes(std::span(offsets)));
     }
-    if (scheme_of(layer) == LinearScheme::kW8A8) write_static(layer, scales, sums, bias);
+    if (scheme_of(layer) == LinearScheme::kW8A8) {
+      write_static(layer, scales, sums, bias, largest_quant_bias(weight.shape.size(1)));
+    }
     errors_.push_back({layer, scheme_of(layer), rows.cosine(), rows.largest_difference()});
   }
 
   /// y = (q w + quant_bias) * deq_scale: quant_bias takes the offset of q away, and holds the layer's bias.
   void write_static(const std::string& layer, std::span<const float> scales, std::span<const int32_t> sums,
-                    const StoredTensor* bias) {
+                    const StoredTensor* bias, int64_t largest_bias) {
     const InputScale input = input_scale_of(options_.ranges.at(layer));
     const auto offset = static_cast<float>(input.offset);
     std::vector<float> bias_values(scales.size());
@@ -296,7 +298,7 @@ class CheckpointQuantizer {
       deq_scale[n] = input.scale * scales[n];
       const double value = std::nearbyint(static_cast<double>(bias_values[n]) / deq_scale[n]) -
                            static_cast<double>(input.offset) * sums[n];
-      if (!(std::abs(value) <= 1 << 30)) {
+      if (!(std::abs(value) <= static_cast<double>(largest_bias))) {
         throw Error(ErrorCode::kUnsupported, "{}.bias[{}] is {}, too large for steps of {}", layer, n, bias_values[n],
                     deq_scale[n])
             .remedy("leave the layer out with --ignore, or choose w8a8-dynamic");

@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -80,6 +82,19 @@ void check_packed(const StoredTensor& tensor, Problems& problems) {
   }
 }
 
+/// Sums wrap in int32, which no reader of the results could see.
+void check_bias(const StoredTensor& bias, int64_t inputs, Problems& problems) {
+  const int64_t largest = largest_quant_bias(inputs);
+  for (size_t i = 0; i < static_cast<size_t>(bias.shape.elements()); ++i) {
+    int32_t value = 0;
+    std::memcpy(&value, bias.bytes.data() + i * sizeof(value), sizeof(value));
+    if (std::abs(int64_t{value}) <= largest) continue;
+    problems.add(fmt::format("{}[{}] is {}: with the products of {} inputs it can leave int32", printable(bias.name), i,
+                             value, inputs));
+    return;
+  }
+}
+
 void check_layer_values(const Checkpoint& checkpoint, const std::string& layer, LinearScheme scheme,
                         Problems& problems) {
   const auto is_zero = [](float value) { return value == 0; };
@@ -92,6 +107,7 @@ void check_layer_values(const Checkpoint& checkpoint, const std::string& layer, 
     check_values(checkpoint.at(layer + ".weight_scale"), "a finite number", problems, is_finite);
     return;
   }
+  check_bias(checkpoint.at(layer + ".quant_bias"), checkpoint.at(layer + ".weight").shape.size(1), problems);
   const StoredTensor& scale = checkpoint.at(layer + ".deq_scale");
   check_packed(scale, problems);
   check_values(scale, "a finite number", problems, is_finite);
@@ -215,6 +231,12 @@ void check_quantized_values(const Checkpoint& checkpoint, const ModelConfig& con
     }
   }
   problems.throw_if_any(ErrorCode::kCorruptData, checkpoint.path().string() + " cannot be computed with");
+}
+
+int64_t largest_quant_bias(int64_t inputs) {
+  // Both factors of a product can be -128.
+  constexpr int64_t kLargestProduct = 128 * 128;
+  return std::numeric_limits<int32_t>::max() - kLargestProduct * inputs;
 }
 
 std::vector<float> scale_values(const StoredTensor& tensor) {

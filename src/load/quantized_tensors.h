@@ -39,8 +39,12 @@ bool quantizes_head(const ModelConfig& config);
 /// inputs are quantised with one scale for all tokens are refused with their names (kUnsupported).
 void check_quantization(const ModelConfig& config);
 
-/// That the scales are numbers to compute with, offsets of activations are int8, and those of weights are zero (an
-/// asymmetric weight is refused). Reads them; call after check_tensors. Reports everything in one error (kCorruptData).
+/// The largest magnitude of a quant_bias of a layer of so many inputs: with it no sum leaves int32, whatever the input.
+int64_t largest_quant_bias(int64_t inputs);
+
+/// That the scales are numbers to compute with, sums of a quant_bias and any products stay in int32, offsets of
+/// activations are int8, and those of weights are zero (an asymmetric weight is refused). Reads them; call after
+/// check_tensors. Reports everything in one error (kCorruptData).
 void check_quantized_values(const Checkpoint& checkpoint, const ModelConfig& config);
 
 /// The values of a scale or an offset: float32, bfloat16, float16, int8, int32, or packed in int64 (see above).

@@ -1,5 +1,7 @@
 #include "model/factory.h"
 
+#include <fmt/ranges.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "load/checkpoint.h"
@@ -20,14 +22,15 @@ DType compute_dtype(const load::ModelConfig& config, const ModelOptions& options
   return config.dtype.value_or(DType::kF32) == DType::kF32 ? DType::kF32 : DType::kBF16;
 }
 
+void log_unused(const std::string& file, const std::vector<std::string>& keys) {
+  if (!keys.empty()) log_info("{}: keys without effect: {}", file, fmt::join(keys, ", "));
+}
+
 std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkpoint* checkpoint,
                              WeightBuilder::Use use, const ops::Registry& registry, device::Device& device,
                              const ModelOptions& options) {
-  if (!config.unused_keys.empty()) {
-    std::string keys;
-    for (const std::string& key : config.unused_keys) keys += (keys.empty() ? "" : ", ") + key;
-    log_info("config.json: keys without effect: {}", keys);
-  }
+  log_unused("config.json", config.unused_keys);
+  log_unused(config.quantization.source(), config.unused_description_keys);
   const DType dtype = compute_dtype(config, options);
   ExpertOptions experts;
   experts.count_rows = options.count_expert_rows;

@@ -82,6 +82,7 @@ class ProductTuner {
           tuning_.choose(shape, *way);
           tuned.push_back({shape, tuning_.ways()[*way], *way == tuning_.default_way(shape)});
         } else {
+          if (place != known.end() && options_.on_unknown_way) options_.on_unknown_way(place->first, place->second);
           open.emplace_back(&product, shape);
         }
       }

@@ -25,6 +25,8 @@ struct ProductTunerOptions {
   double seconds = 3;        ///< about so long at most; shapes that are not reached keep the default
   double least_gain = 0.03;  ///< a way is taken when it saves more than this part of the default's time
   std::function<void(size_t done, size_t total)> progress = {};
+  /// Told of each shape whose known way is none of the device's: it is measured like an unknown one.
+  std::function<void(const std::string& shape, const std::string& way)> on_unknown_way = {};
 };
 
 /// Finds for each product of a model, of each class of rows, the way that is fastest, and chooses it in the tuning of

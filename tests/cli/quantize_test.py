@@ -60,7 +60,8 @@ class Quantize(unittest.TestCase):
                  ("--scheme", "w8a8", "--format", "compressed-tensors", "--calibrate", DATA): "each token only",
                  ("--ignore", "nothing"): "nothing", ("--ignore", "("): "does not compile",
                  ("--ignore", ".*q_proj"): "computed with it", ("--ignore", ""): "no layer is left",
-                 ("--scheme", "w4a8"): "w4a8", ("--calibration-texts", 0): "at least 1"}
+                 ("--calibration-texts", 5): "there are none", ("--dtype", "float32"): "--dtype says how",
+                 ("--threads", 7): "--threads says how", ("--scheme", "w4a8"): "w4a8", ("--calibration-texts", 0): "at least 1"}
         for arguments, message in cases.items():
             with self.subTest(arguments=arguments):
                 done = program.run("quantize", "-m", program.MINI, "-o", self.directory / "out", *arguments)

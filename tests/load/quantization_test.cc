@@ -352,6 +352,36 @@ TEST(Quantization, ValuesThatCannotBeComputedWithAreRefusedNamingTheTensor) {
   refused("weight_offset", make_tensor(DType::kF32, Shape{128, 1}, values));
 }
 
+TEST(Quantization, ABiasWithWhichASumCanLeaveInt32IsRefusedNamingTheTensor) {
+  const std::string name = "model.layers.0.self_attn.k_proj.quant_bias";
+  const int64_t largest = largest_quant_bias(96);
+  EXPECT_EQ(largest, (int64_t{1} << 31) - 1 - 96 * 16384);
+  for (const int64_t value : {largest + 1, -largest - 1, int64_t{INT32_MIN}, int64_t{INT32_MAX}}) {
+    Copy copy("dense-w8a8-static");
+    const auto bits = static_cast<int32_t>(value);
+    std::memcpy(copy.tensors.at(name).bytes.data() + 4 * 5, &bits, sizeof(bits));
+    EXPECT_THAT(copy.refused().what(), HasSubstr(fmt::format("\"{}\"[5] is {}", name, value)));
+  }
+  Copy copy("dense-w8a8-static");
+  const auto bits = static_cast<int32_t>(-largest);
+  std::memcpy(copy.tensors.at(name).bytes.data(), &bits, sizeof(bits));
+  copy.write();
+  EXPECT_NO_THROW(check(copy.path()));
+}
+
+TEST(Quantization, KeysOfADescriptionAreListedAsItsOwnAndGroupsAreRefused) {
+  Copy copy("dense-w8a8-dynamic");
+  copy.edit(kDescription, [](json& types) { types["group_size"] = 0, types["junk"] = 1; });
+  copy.write();
+  const ModelConfig config = ModelConfig::load(copy.path());
+  EXPECT_THAT(config.unused_description_keys, ElementsAre("\"junk\""));
+  EXPECT_TRUE(config.unused_keys.empty());
+  copy.edit(kDescription, [](json& types) { types["group_size"] = 64; });
+  const Error error = copy.refused();
+  EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr(kDescription), HasSubstr("group_size is 64")));
+}
+
 TEST(Quantization, ABiasOfANormIsExpectedWhereItIsDescribed) {
   Copy copy("dense-w8a8-dynamic");
   const std::string name = "model.layers.1.input_layernorm.bias";
