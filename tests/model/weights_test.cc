@@ -192,6 +192,26 @@ TEST_F(Weights, ACacheThatDoesNotFitIsWrittenAgainWithTheReason) {
   const auto time = std::filesystem::last_write_time(model / "model.safetensors");
   std::filesystem::last_write_time(model / "model.safetensors", time + std::chrono::seconds(1));
   expect_repacked("was written again");
+  // A bit of the cache's weights.
+  std::string packed = read_file(file);
+  packed[4096 + 1000] = static_cast<char>(packed[4096 + 1000] ^ 1);
+  std::ofstream(file, std::ios::binary) << packed;
+  expect_repacked("the checksum of");
+}
+
+TEST_F(Weights, OtherNumbersInAFileOfTheSameTimeAreNotTakenFromTheCache) {
+  const std::filesystem::path model = copy_of("dense");
+  const Contents before = contents(*load(model, ""));
+  const std::filesystem::path file = model / "model.safetensors";
+  const auto time = std::filesystem::last_write_time(file);
+  std::string data = read_file(file);
+  for (size_t i = data.size() - 5000; i < data.size() - 4000; i += 2) data[i] = static_cast<char>(data[i] ^ 1);
+  std::ofstream(file, std::ios::binary) << data;
+  std::filesystem::last_write_time(file, time);
+  const std::unique_ptr<Model> again = load(model, "");
+  EXPECT_THAT(again->load_report().pack_cache, HasSubstr("holds other data"));
+  EXPECT_NE(contents(*again), before);
+  EXPECT_EQ(contents(*again), contents(*load(model)));
 }
 
 TEST_F(Weights, ACacheWithoutOneOfTheWeightsIsWrittenAgain) {
