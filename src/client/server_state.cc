@@ -161,12 +161,14 @@ std::string steps_text(const DecodeSteps& steps) {
   for (const auto& [key, count] : steps) totals[key.first] += count;
   std::string text;
   for (const auto& [mode, total] : totals) {
+    if (total == 0) continue;  // servers name what they may count, before it happens
     const auto replayed = steps.find({mode, "replayed"});
     const int64_t count = replayed == steps.end() ? 0 : replayed->second;
     text += fmt::format("{}{}: {} of {} replayed ({:.1f} %)", text.empty() ? "" : "; ", mode, count, total,
                         100.0 * static_cast<double>(count) / static_cast<double>(total));
     for (const auto& [key, others] : steps) {
-      if (key.first == mode && key.second != "replayed") text += fmt::format(", {} {}", others, key.second);
+      if (key.first == mode && key.second != "replayed" && others != 0)
+        text += fmt::format(", {} {}", others, key.second);
     }
   }
   return text.empty() ? "none" : text;

@@ -139,6 +139,8 @@ TEST(DecodeStepCounters, SayWhatMovedByMode) {
   const DecodeSteps after = {{{"full", "replayed"}, 109}, {{"full", "capture_failed"}, 2}, {{"full", "no_exact"}, 1}};
   EXPECT_EQ(steps_text(difference(after, before)), "full: 99 of 100 replayed (99.0 %), 1 no_exact");
   EXPECT_EQ(steps_text(difference(after, after)), "none");
+  const DecodeSteps named = {{{"full", "replayed"}, 3}, {{"full", "mode"}, 0}, {{"eager", "prefill"}, 0}};
+  EXPECT_EQ(steps_text(named), "full: 3 of 3 replayed (100.0 %)");
 }
 
 TEST(PromptSource, DrawsLengthsFromTheRangeAndTheSamePromptsForASeed) {
