@@ -105,6 +105,12 @@ class Autotuning(unittest.TestCase):
         products = first["autotune"]["products"]
         self.assertGreater(len(products), 0)
         self.assertTrue(all(product["measured"] for product in products))
+        # On a busy machine the time that tuning may take does not reach every product: later starts go on.
+        for _ in range(20):
+            _, again, log = self.generate("--autotune", "--autotune-cache", cache)
+            products = again["autotune"]["products"]
+            if "nothing was measured" in log:
+                break
         machines = json.loads(cache.read_text())["machines"]
         self.assertEqual(list(machines.values()), [{product["shape"]: product["way"] for product in products}])
         # What the file says is taken, and changes no token.
