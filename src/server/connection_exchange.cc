@@ -29,24 +29,48 @@ void ConnectionExchange::begin_stream(std::string content_type) {
   wake();
 }
 
-bool ConnectionExchange::write(std::string_view bytes) {
+bool ConnectionExchange::write(std::string_view bytes, int64_t topic) {
   std::function<void()> tell_gone;
   bool taken = false;
   {
     const std::lock_guard lock(mutex_);
     if (gone_ || state_ != State::kStreaming) return false;
-    // Measured before: one piece may be as large as it is, what counts is that the client does not read.
-    if (bytes_.size() > stream_limit_) {
+    // Looked at before: one piece may be as large as it is, what counts is that the client does not read.
+    if (too_much_unread()) {
       given_up_ = true;
       tell_gone = give_up_locked();
     } else {
-      bytes_ += bytes;
+      add_piece(bytes, topic);
       taken = true;
     }
   }
   if (tell_gone) tell_gone();
   wake(!taken);
   return taken;
+}
+
+bool ConnectionExchange::too_much_unread() const {
+  // On a busy machine it may be the server's own threads that have not come to it for a while.
+  constexpr std::chrono::seconds kPatience{1};
+  constexpr size_t kMostTimes = 16;
+  if (pending_ <= stream_limit_) return false;
+  return pending_ > kMostTimes * stream_limit_ || std::chrono::steady_clock::now() - last_take_ > kPatience;
+}
+
+void ConnectionExchange::add_piece(std::string_view bytes, int64_t topic) {
+  pending_ += bytes.size();
+  if (topic >= 0) {
+    for (Piece& piece : pieces_) {
+      if (piece.topic != topic) continue;
+      pending_ -= piece.bytes.size();
+      piece.bytes = bytes;
+      return;
+    }
+  } else if (!pieces_.empty() && pieces_.back().topic < 0) {
+    pieces_.back().bytes += bytes;
+    return;
+  }
+  pieces_.push_back({topic, std::string(bytes)});
 }
 
 void ConnectionExchange::end_stream() {
@@ -77,7 +101,16 @@ ConnectionExchange::Output ConnectionExchange::take() {
   Output output;
   output.head = std::exchange(head_, std::nullopt);
   output.stream = stream_;
-  output.bytes = std::exchange(bytes_, {});
+  for (Piece& piece : pieces_) {
+    if (output.bytes.empty()) {
+      output.bytes = std::move(piece.bytes);
+    } else {
+      output.bytes += piece.bytes;
+    }
+  }
+  pieces_.clear();
+  pending_ = 0;
+  last_take_ = std::chrono::steady_clock::now();
   output.ended = state_ == State::kEnded;
   output.given_up = given_up_;
   return output;
@@ -109,7 +142,8 @@ bool ConnectionExchange::given_up() const {
 
 std::function<void()> ConnectionExchange::give_up_locked() {
   gone_ = true;
-  bytes_.clear();
+  pieces_.clear();
+  pending_ = 0;
   return std::exchange(gone_callback_, nullptr);
 }
 

@@ -1,17 +1,21 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "server/exchange.h"
 
 namespace reprise::server {
 
 /// The exchange between handlers, which put an answer in, and a connection, which takes out what it can send. Bounded:
-/// a stream whose client leaves more than `stream_limit` bytes unread is given up.
+/// a stream is given up when more than `stream_limit` bytes wait for a client that has taken nothing for a second, or
+/// more than 16 times as many in any case.
 class ConnectionExchange : public Exchange {
  public:
   /// `wake` tells the connection that there is something to take; it is called on any thread, and not again before
@@ -20,7 +24,7 @@ class ConnectionExchange : public Exchange {
 
   void respond(HttpResponse response) override;
   void begin_stream(std::string content_type) override;
-  bool write(std::string_view bytes) override;
+  bool write(std::string_view bytes, int64_t topic = -1) override;
   void end_stream() override;
   void on_gone(std::function<void()> callback) override;
 
@@ -45,13 +49,21 @@ class ConnectionExchange : public Exchange {
   /// Calls `wake_` unless it was called since the last take(), or always. The lock must not be held.
   void wake(bool always = false);
   std::function<void()> give_up_locked();
+  bool too_much_unread() const;
+  void add_piece(std::string_view bytes, int64_t topic);
 
   const size_t stream_limit_;
   const std::function<void()> wake_;
   mutable std::mutex mutex_;
   State state_ = State::kOpen;
   std::optional<HttpResponse> head_;
-  std::string bytes_;
+  struct Piece {
+    int64_t topic;
+    std::string bytes;
+  };
+  std::vector<Piece> pieces_;
+  size_t pending_ = 0;  // bytes of them
+  std::chrono::steady_clock::time_point last_take_ = std::chrono::steady_clock::now();
   bool stream_ = false;
   bool gone_ = false;
   bool given_up_ = false;

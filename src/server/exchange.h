@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ class Exchange {
   /// Begins an answer of pieces with status 200. Without effect once an answer has begun.
   virtual void begin_stream(std::string content_type) = 0;
   /// Queues a piece. False when nobody will read it: the client is gone, or has left so much unread that it was given
-  /// up (its connection is closed then).
-  virtual bool write(std::string_view bytes) = 0;
+  /// up (its connection is closed then). A piece with a topic (>= 0) takes the place of an earlier one of that topic
+  /// that has not been sent yet: it says all that the other would have said.
+  virtual bool write(std::string_view bytes, int64_t topic = -1) = 0;
   /// Ends the stream.
   virtual void end_stream() = 0;
 

@@ -65,7 +65,8 @@ void NativeAnswer::on_event(ChoiceEvent& event) {
   if (!request_.stream) return;
   Json json = output_json(state);
   if (request_.batch) json["index"] = event.choice;
-  exchange_->write("data: " + to_text(json) + "\n\n");
+  // An event with all text so far says what one that still waits for its client would have said.
+  exchange_->write("data: " + to_text(json) + "\n\n", incremental_ ? -1 : static_cast<int64_t>(event.choice));
   if (!incremental_) return;
   state.text.clear();
   state.ids.clear();

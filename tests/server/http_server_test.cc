@@ -251,6 +251,25 @@ TEST_F(HttpServerTest, GathersPiecesButNeitherTheFirstNorTheLast) {
   EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
 }
 
+TEST_F(HttpServerTest, PutsNewsOfATopicInThePlaceOfWhatWasNotSent) {
+  HttpServerOptions options;
+  options.gather_time = 60s;
+  start(options);
+  RawClient client(port());
+  client.send(post("/stream", "{}"));
+  const auto stream = exchange();
+  for (const char* first : {"data: a\n\n", "data: b\n\n"}) {
+    stream->write(first, 7);
+    client.receive_until(std::string(first) + "\r\n");
+  }
+  stream->write("data: c\n\n", 7);
+  stream->write("data: d\n\n", 8);
+  stream->write("data: e\n\n", 7);
+  stream->write("data: f\n\n");
+  stream->end_stream();
+  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "1b\r\ndata: e\n\ndata: d\n\ndata: f\n\n\r\n0\r\n\r\n");
+}
+
 TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
   start();
   RawClient client(port());
