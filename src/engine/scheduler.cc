@@ -201,12 +201,16 @@ const replay::StepBatch* Scheduler::form_prefill() {
   Sequence& first = *readers_.front().sequence;
   const int32_t all = std::min(first.unread(), options_.max_prefill_tokens);
   const bool all_logits = first.needs_all_logits(all);
+  find_joining();
+  const int32_t size = replayed_size(first);
   if (all_logits) {
     add_to_step(first, std::min(all, kMostScoredTokens));
-  } else if (const int32_t size = replayed_size(first); size > 0) {
+  } else if (size > 0 && (by_length_.empty() || !others_turn_)) {
     add_to_step(first, size);
+    others_turn_ = true;
   } else {
-    share_budget();
+    share_budget(size == 0);
+    others_turn_ = false;
     for (const Share& share : readers_) {
       if (share.tokens > 0) add_to_step(*share.sequence, share.tokens);
     }
@@ -266,26 +270,32 @@ int32_t Scheduler::replayed_size(const Sequence& sequence) const {
   return replay::largest_size_within(options_.replayed_sizes, sequence.unread());
 }
 
-/// Deals the tokens of a step among those that can read together.
-void Scheduler::share_budget() {
+/// Those that can read in one step with others, but for the most urgent one, the shortest first.
+void Scheduler::find_joining() {
   by_length_.clear();
-  int64_t others = 0;
   for (Share& share : readers_) {
     const int32_t unread = share.sequence->unread();
     if (&share == &readers_.front()) continue;
     if (replayed_size(*share.sequence) > 0 || share.sequence->needs_all_logits(unread)) continue;  // on their own
     by_length_.push_back(&share);
-    others += unread;
   }
   std::sort(by_length_.begin(), by_length_.end(), [](const Share* a, const Share* b) {
     const int32_t left = a->sequence->unread(), right = b->sequence->unread();
     return left != right ? left < right : a < b;
   });
+}
+
+/// Deals the tokens of a step among them, and the most urgent one if it joins.
+void Scheduler::share_budget(bool first_joins) {
   int32_t budget = options_.max_prefill_tokens;
-  const auto left_for_others = static_cast<int32_t>(std::min<int64_t>(others, budget / 2));
-  Share& first = readers_.front();
-  first.tokens = std::min(first.sequence->unread(), budget - left_for_others);
-  budget -= first.tokens;
+  if (first_joins) {
+    int64_t others = 0;
+    for (const Share* share : by_length_) others += share->sequence->unread();
+    const auto left_for_others = static_cast<int32_t>(std::min<int64_t>(others, budget / 2));
+    Share& first = readers_.front();
+    first.tokens = std::min(first.sequence->unread(), budget - left_for_others);
+    budget -= first.tokens;
+  }
   for (Share* share : by_length_) {
     share->tokens = std::min(share->sequence->unread(), budget);
     budget -= share->tokens;

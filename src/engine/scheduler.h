@@ -48,8 +48,8 @@ class Scheduler {
   /// Forms a step of the next prompt tokens, at most max_prefill_tokens of them. The most urgent prompt gets what the
   /// others leave, at least half of them; the others come in the order of what they have left, the shortest first. Who
   /// begins as a more urgent one goes on waits until that has read what they share. Where steps are replayed, as much
-  /// of the most urgent prompt as the largest size holds is a step of its own, and so is one that needs the logits of
-  /// all its tokens. Null when there are none.
+  /// of the most urgent prompt as the largest size holds is a step of its own, in turn with those that are shorter than
+  /// every size. A step that gives the logits of all tokens is one prompt's own. Null when there are none.
   const replay::StepBatch* form_prefill();
   /// The sequences of the last step that was formed, in its order.
   std::span<Sequence* const> step_sequences() const { return step_sequences_; }
@@ -81,7 +81,8 @@ class Scheduler {
   void preempt(Sequence& sequence);
   void find_readers();
   int32_t replayed_size(const Sequence& sequence) const;
-  void share_budget();
+  void find_joining();
+  void share_budget(bool first_joins);
   void add_to_step(Sequence& sequence, int32_t limit);
 
   KvPool& pool_;
@@ -93,6 +94,7 @@ class Scheduler {
   std::vector<Sequence*> step_sequences_;
   std::vector<Share> readers_;
   std::vector<Share*> by_length_;
+  bool others_turn_ = false;  // the last step of prompts was a replayed one
   int64_t cached_tokens_ = 0;
   int64_t preemptions_ = 0;
 };
