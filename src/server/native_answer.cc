@@ -21,6 +21,9 @@ Json finish_reason(const engine::RequestOutput& output) {
   }
 }
 
+/// The elements of a list, each of which stands behind a comma.
+std::string_view without_comma(std::string_view list) { return list.empty() ? list : list.substr(1); }
+
 }  // namespace
 
 NativeAnswer::NativeAnswer(std::shared_ptr<Exchange> exchange, GenerateRequest request,
@@ -42,35 +45,73 @@ void NativeAnswer::begin() {
 
 void NativeAnswer::on_event(ChoiceEvent& event) {
   State& state = states_[event.choice];
-  if (request_.stream) {
-    state.text += event.text;
-    if (event.token) {
-      state.ids.push_back(*event.token);
-      ++state.completion_tokens;
-    }
-    if (event.logprobs) state.logprobs.push_back(std::move(*event.logprobs));
-    for (auto& position : event.prompt_logprobs) state.prompt_logprobs.push_back(std::move(position));
-  }
+  if (request_.stream) add(state, event);
   if (event.output) {
     state.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - arrival_).count();
     state.output = std::move(event.output);
     if (!request_.stream) {
-      state.text = state.output->text;
-      state.ids = state.output->token_ids;
-      state.completion_tokens = static_cast<int64_t>(state.ids.size());
-      state.logprobs = state.output->logprobs;
-      state.prompt_logprobs = state.output->prompt_logprobs;
+      const engine::RequestOutput& output = *state.output;
+      add_text(state, output.text);
+      for (const int32_t token : output.token_ids) add_token(state, token);
+      for (const auto& position : output.logprobs) add_logprobs(state, position);
+      add_prompt_logprobs(state, output.prompt_logprobs);
     }
   }
   if (!request_.stream) return;
-  Json json = output_json(state);
-  if (request_.batch) json["index"] = event.choice;
   // An event with all text so far says what one that still waits for its client would have said.
-  exchange_->write("data: " + to_text(json) + "\n\n", incremental_ ? -1 : static_cast<int64_t>(event.choice));
+  exchange_->write(fmt::format("data: {}\n\n", output_text(event.choice)),
+                   incremental_ ? -1 : static_cast<int64_t>(event.choice));
   if (!incremental_) return;
-  state.text.clear();
-  state.ids.clear();
-  state.logprobs.clear();
+  for (std::string* told : {&state.text, &state.ids, &state.logprobs, &state.top_logprobs}) told->clear();
+}
+
+void NativeAnswer::add(State& state, const ChoiceEvent& event) const {
+  add_text(state, event.text);
+  if (event.token) add_token(state, *event.token);
+  if (event.logprobs) add_logprobs(state, *event.logprobs);
+  if (!event.prompt_logprobs.empty()) add_prompt_logprobs(state, event.prompt_logprobs);
+}
+
+void NativeAnswer::add_text(State& state, std::string_view text) const {
+  if (text.empty()) return;
+  std::string spelled;
+  append_json_string(spelled, text);
+  state.text.append(spelled, 1, spelled.size() - 2);
+}
+
+void NativeAnswer::add_token(State& state, int32_t token) const {
+  state.ids += fmt::format(",{}", token);
+  ++state.completion_tokens;
+}
+
+void NativeAnswer::add_logprobs(State& state, const engine::PositionLogprobs& position) const {
+  append_entry(state.logprobs, finite_logprob(position.chosen.logprob), position.chosen.token);
+  append_alternatives(state.top_logprobs, position);
+}
+
+void NativeAnswer::add_prompt_logprobs(State& state, std::span<const engine::PositionLogprobs> positions) const {
+  for (const engine::PositionLogprobs& position : positions) {
+    append_entry(state.prompt_logprobs, finite_logprob(position.chosen.logprob), position.chosen.token);
+    append_alternatives(state.prompt_top_logprobs, position);
+  }
+}
+
+void NativeAnswer::append_entry(std::string& list, std::optional<double> logprob, int32_t token) const {
+  list += fmt::format(",[{},{},", logprob ? fmt::format("{}", *logprob) : "null", token);
+  if (request_.text_in_logprobs) {
+    append_json_string(list, token_text(tokenizer_, token));
+  } else {
+    list += "null";
+  }
+  list += ']';
+}
+
+void NativeAnswer::append_alternatives(std::string& list, const engine::PositionLogprobs& position) const {
+  std::string alternatives;
+  for (const engine::TokenLogprob& one : position.alternatives) {
+    append_entry(alternatives, finite_logprob(one.logprob), one.token);
+  }
+  list += fmt::format(",[{}]", without_comma(alternatives));
 }
 
 void NativeAnswer::on_complete() {
@@ -79,9 +120,11 @@ void NativeAnswer::on_complete() {
     exchange_->end_stream();
     return;
   }
-  Json answer = Json::array();
-  for (const State& state : states_) answer.push_back(output_json(state));
-  exchange_->respond({.status = 200, .body = to_text(request_.batch ? answer : answer.front()), .headers = {}});
+  std::string answer;
+  for (size_t choice = 0; choice < states_.size(); ++choice) answer += fmt::format(",{}", output_text(choice));
+  answer.erase(0, 1);
+  if (request_.batch) answer = fmt::format("[{}]", answer);
+  exchange_->respond({.status = 200, .body = std::move(answer), .headers = {}});
 }
 
 void NativeAnswer::on_failure(const Error& error) {
@@ -94,62 +137,40 @@ void NativeAnswer::on_failure(const Error& error) {
   exchange_->end_stream();
 }
 
-Json NativeAnswer::output_json(const State& state) const {
+std::string NativeAnswer::output_text(size_t choice) const {
+  const State& state = states_[choice];
   const GenerateItem& item = request_.items[state.item];
-  Json meta = {{"id", item.name},
-               {"finish_reason", state.output ? finish_reason(*state.output) : Json()},
-               {"prompt_tokens", item.prompt.ids.size()},
-               {"completion_tokens", state.completion_tokens},
-               {"cached_tokens", state.output ? state.output->cached_tokens : 0},
-               {"weight_version", "default"}};
+  std::string json =
+      fmt::format(R"({{"text":"{}","output_ids":[{}],"meta_info":{{"id":)", state.text, without_comma(state.ids));
+  append_json_string(json, item.name);
+  json += fmt::format(R"(,"finish_reason":{},"prompt_tokens":{},"completion_tokens":{},"cached_tokens":{})",
+                      state.output ? to_text(finish_reason(*state.output)) : "null", item.prompt.ids.size(),
+                      state.completion_tokens, state.output ? state.output->cached_tokens : 0);
+  json += R"(,"weight_version":"default")";
   if (state.output) {
-    meta["total_retractions"] = state.output->preemptions;
-    meta["e2e_latency"] = state.seconds;
+    json += fmt::format(R"(,"total_retractions":{},"e2e_latency":{})", state.output->preemptions, state.seconds);
   }
-  if (item.logprobs) add_logprobs(state, meta);
-  return {{"text", state.text}, {"output_ids", state.ids}, {"meta_info", std::move(meta)}};
-}
-
-void NativeAnswer::add_logprobs(const State& state, Json& meta) const {
-  const GenerateItem& item = request_.items[state.item];
-  Json input = logprob_list(state.prompt_logprobs);
-  Json input_top = top_list(state.prompt_logprobs);
-  if (item.logprob_start == 0) {
-    // Nothing predicts the first token.
-    Json first = entry(0, item.prompt.ids.front());
-    first[0] = nullptr;
-    input.insert(input.begin(), std::move(first));
-    input_top.insert(input_top.begin(), nullptr);
-  }
-  meta["input_token_logprobs"] = std::move(input);
-  meta["output_token_logprobs"] = logprob_list(state.logprobs);
-  if (item.top_logprobs == 0) return;
-  meta["input_top_logprobs"] = std::move(input_top);
-  meta["output_top_logprobs"] = top_list(state.logprobs);
-}
-
-Json NativeAnswer::entry(double logprob, int32_t token) const {
-  return Json::array({logprob, token, request_.text_in_logprobs ? Json(token_text(tokenizer_, token)) : Json()});
-}
-
-Json NativeAnswer::logprob_list(const std::vector<engine::PositionLogprobs>& positions) const {
-  Json list = Json::array();
-  for (const auto& position : positions) {
-    list.push_back(entry(finite_logprob(position.chosen.logprob), position.chosen.token));
-  }
-  return list;
-}
-
-Json NativeAnswer::top_list(const std::vector<engine::PositionLogprobs>& positions) const {
-  Json list = Json::array();
-  for (const auto& position : positions) {
-    Json alternatives = Json::array();
-    for (const auto& alternative : position.alternatives) {
-      alternatives.push_back(entry(finite_logprob(alternative.logprob), alternative.token));
+  if (item.logprobs) {
+    std::string prompt_entries;
+    std::string prompt_top;
+    if (item.logprob_start == 0) {
+      // Nothing predicts the first token.
+      append_entry(prompt_entries, std::nullopt, item.prompt.ids.front());
+      prompt_top = ",null";
     }
-    list.push_back(std::move(alternatives));
+    prompt_entries += state.prompt_logprobs;
+    prompt_top += state.prompt_top_logprobs;
+    json += fmt::format(R"(,"input_token_logprobs":[{}],"output_token_logprobs":[{}])", without_comma(prompt_entries),
+                        without_comma(state.logprobs));
+    if (item.top_logprobs > 0) {
+      json += fmt::format(R"(,"input_top_logprobs":[{}],"output_top_logprobs":[{}])", without_comma(prompt_top),
+                          without_comma(state.top_logprobs));
+    }
   }
-  return list;
+  json += '}';
+  if (request_.stream && request_.batch) json += fmt::format(",\"index\":{}", choice);
+  json += '}';
+  return json;
 }
 
 }  // namespace reprise::server

@@ -2,7 +2,10 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/generation.h"
@@ -24,23 +27,30 @@ class NativeAnswer : public AnswerWriter {
   void on_failure(const Error& error) override;
 
  private:
-  /// What an output has come to.
+  /// What an output has come to, in pieces of JSON: a stream that tells all so far would otherwise spell it again for
+  /// each token.
   struct State {
     size_t item = 0;
-    std::string text;
-    std::vector<int32_t> ids;
-    std::vector<engine::PositionLogprobs> logprobs;
-    std::vector<engine::PositionLogprobs> prompt_logprobs;
+    std::string text;  ///< escaped
+    // Elements of lists, each behind a comma.
+    std::string ids;
+    std::string logprobs;
+    std::string top_logprobs;
+    std::string prompt_logprobs;
+    std::string prompt_top_logprobs;
     int64_t completion_tokens = 0;
     std::unique_ptr<engine::RequestOutput> output;
-    double seconds = 0;  // until it ended
+    double seconds = 0;  ///< until it ended
   };
 
-  Json output_json(const State& state) const;
-  void add_logprobs(const State& state, Json& meta) const;
-  Json logprob_list(const std::vector<engine::PositionLogprobs>& positions) const;
-  Json top_list(const std::vector<engine::PositionLogprobs>& positions) const;
-  Json entry(double logprob, int32_t token) const;
+  void add(State& state, const ChoiceEvent& event) const;
+  void add_text(State& state, std::string_view text) const;
+  void add_token(State& state, int32_t token) const;
+  void add_logprobs(State& state, const engine::PositionLogprobs& position) const;
+  void add_prompt_logprobs(State& state, std::span<const engine::PositionLogprobs> positions) const;
+  void append_entry(std::string& list, std::optional<double> logprob, int32_t token) const;
+  void append_alternatives(std::string& list, const engine::PositionLogprobs& position) const;
+  std::string output_text(size_t choice) const;
 
   const std::shared_ptr<Exchange> exchange_;
   const GenerateRequest request_;
