@@ -99,20 +99,29 @@ std::string unknown_word(CLI::App& root) {
   return fmt::format("error: there is no {} '{}' ({})\n", is_option ? "option" : "command", word, hint);
 }
 
+/// Texts, with those that are lists with commas taken apart if `apart`.
+std::vector<std::string> split_lists(const std::vector<std::string>& texts, bool apart) {
+  if (!apart) return texts;
+  std::vector<std::string> all;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      all.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return all;
+}
+
 /// The numbers of an option that takes several, with commas between them or not. CLI11 by itself drops what is empty
 /// between two commas.
 std::vector<int32_t> parse_numbers(const std::string& names, const std::vector<std::string>& texts) {
   std::vector<int32_t> numbers;
-  for (const std::string& text : texts) {
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      std::string number = text.substr(begin, end - begin);
-      if (const std::string fault = check_number<int32_t>(number); !fault.empty()) {
-        throw CLI::ValidationError(names, fault);
-      }
-      numbers.push_back(std::stoi(number));
-      begin = end + 1;
+  for (std::string number : split_lists(texts, true)) {
+    if (const std::string fault = check_number<int32_t>(number); !fault.empty()) {
+      throw CLI::ValidationError(names, fault);
     }
+    numbers.push_back(std::stoi(number));
   }
   return numbers;
 }
@@ -124,6 +133,7 @@ struct CommandLine::Parser {
   CLI::App* app = nullptr;
   CLI::Option* last = nullptr;
   std::function<int()> run;
+  std::function<std::vector<std::string>(const std::vector<std::string>&)> change;
 };
 
 CommandLine::CommandLine(std::string name, std::string description) : parser_(std::make_unique<Parser>()) {
@@ -213,13 +223,65 @@ std::vector<std::string> CommandLine::given_names() const {
   return names;
 }
 
+std::string CommandLine::long_name(const std::string& name) const {
+  const CLI::Option* option = parser_->app->get_option_no_throw(name);
+  if (option == nullptr || option->get_lnames().empty()) return "";
+  return "--" + option->get_lnames().front();
+}
+
+std::vector<CommandLine::Setting> CommandLine::settings() const {
+  std::vector<Setting> all;
+  for (const CLI::Option* option : parser_->app->get_options()) {
+    if (option->get_lnames().empty() || option == parser_->app->get_help_ptr()) continue;
+    Setting setting{.name = option->get_lnames().front()};
+    setting.given = option->count() > 0;
+    setting.list = option->get_items_expected_max() > 1;
+    const std::string type = option->get_type_name();
+    if (option->get_items_expected_max() == 0) {
+      setting.kind = Setting::Kind::kFlag;
+      setting.values = {setting.given && option->as<bool>() ? "true" : "false"};
+    } else {
+      const bool number = type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT");
+      if (number) setting.kind = Setting::Kind::kNumber;
+      const std::string fallback = option->get_default_str();
+      if (setting.given) {
+        setting.values = split_lists(option->results(), setting.list && number);
+      } else if (!setting.list && !fallback.empty()) {
+        setting.values = {fallback};
+      }
+    }
+    all.push_back(std::move(setting));
+  }
+  return all;
+}
+
+void CommandLine::on_arguments(std::function<std::vector<std::string>(const std::vector<std::string>&)> change) {
+  parser_->change = std::move(change);
+}
+
 void CommandLine::footer(const std::string& text) { parser_->app->footer(text); }
 
 void CommandLine::version(const std::string& text) { parser_->app->set_version_flag("--version", text); }
 
+int CommandLine::change_arguments(std::vector<std::string>& arguments) const {
+  for (const auto& command : commands_) {
+    if (arguments.empty() || command->parser_->app->get_name() != arguments[0] || !command->parser_->change) continue;
+    return run_reporting([&] {
+      const std::vector<std::string> changed = command->parser_->change({arguments.begin() + 1, arguments.end()});
+      arguments.resize(1);
+      arguments.insert(arguments.end(), changed.begin(), changed.end());
+      return 0;
+    });
+  }
+  return 0;
+}
+
 int CommandLine::run(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (const int refused = change_arguments(arguments); refused != 0) return refused;
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
   try {
-    parser_->app->parse(argc, argv);
+    parser_->app->parse(std::move(arguments));
   } catch (const CLI::ExtrasError& error) {
     const std::string unknown = unknown_word(*parser_->app);
     if (unknown.empty()) {

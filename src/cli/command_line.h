@@ -52,6 +52,22 @@ class CommandLine {
   bool given(const std::string& name) const;
   /// All options that the arguments named, each by its longest name: "--mode".
   std::vector<std::string> given_names() const;
+  /// The first long name of an option, "--model" for "-m"; empty when there is none of that name.
+  std::string long_name(const std::string& name) const;
+  /// An option with the value that it has now.
+  struct Setting {
+    enum class Kind { kFlag, kNumber, kText };
+    std::string name;  ///< without its dashes
+    Kind kind = Kind::kText;
+    bool list = false;
+    bool given = false;
+    std::vector<std::string> values = {};  ///< none: it is not set
+  };
+  /// All of the command, in the order of --help. After the arguments are read.
+  std::vector<Setting> settings() const;
+  /// Changes the arguments behind the command's name before they are read. What it throws ends the program as errors of
+  /// the command do.
+  void on_arguments(std::function<std::vector<std::string>(const std::vector<std::string>&)> change);
   /// Text after the options in --help.
   void footer(const std::string& text);
   /// Adds --version.
@@ -62,6 +78,8 @@ class CommandLine {
 
  private:
   struct Parser;
+  /// The arguments, behind what on_arguments() makes of them; not 0: they were refused, and that was reported.
+  int change_arguments(std::vector<std::string>& arguments) const;
   explicit CommandLine(std::unique_ptr<Parser> parser);
   std::unique_ptr<Parser> parser_;
   std::vector<std::unique_ptr<CommandLine>> commands_;

@@ -1,6 +1,9 @@
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -10,12 +13,16 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/system_memory.h"
 #include "cli/commands.h"
 #include "cli/input.h"
+#include "cli/print_settings.h"
+#include "cli/serve_arguments.h"
 #include "cli/server_options.h"
 #include "cli/session.h"
 #include "engine/engine_service.h"
 #include "server/api_server.h"
+#include "server/step_report.h"
 #include "text/tokenizer.h"
 
 namespace reprise::cli {
@@ -51,6 +58,10 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+constexpr double kGigabyte = 1 << 30;
+
+double available_gigabytes() { return static_cast<double>(system_memory().available_bytes) / kGigabyte; }
+
 class Server {
  public:
   explicit Server(const ServerOptions& options)
@@ -71,6 +82,7 @@ class Server {
     // Loading cannot be interrupted, and nobody waits for an answer yet.
     if (service_.state() == engine::ServiceState::kLoading) std::_Exit(exit_code(ErrorCode::kCancelled));
     if (failure_) std::rethrow_exception(failure_);
+    const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval});
     if (signal == 0) write_output(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
     while (signal == 0) signal = signals.wait();
     drain(signals);
@@ -81,15 +93,55 @@ class Server {
   std::unique_ptr<engine::Engine> make_engine() {
     may_load_.get_future().get();  // a fault of the options must not cost the loading of a model
     try {
+      log_info("Load weight begin. avail mem={:.2f} GB", available_gigabytes());
+      const double before = available_gigabytes();
       session_ = std::make_unique<Session>(options_.session);
-      auto engine = session_->make_engine(text::load_tokenizer(session_->directory()), options_.max_running_requests,
-                                          options_.kv_tokens, options_.session.max_context);
-      if (options_.capture_before_ready) engine->capture();
+      const model::ModelInfo& info = session_->model()->info();
+      log_info("Load weight end. type={}, dtype={}, avail mem={:.2f} GB, mem usage={:.2f} GB.", info.architecture,
+               name_of(info.dtype), available_gigabytes(), std::max(0.0, before - available_gigabytes()));
+      engine::EngineOptions engine_options =
+          session_->engine_options(options_.max_running_requests, options_.kv_tokens, options_.session.max_context);
+      engine_options.prefix_cache = !options_.disable_radix_cache;
+      if (options_.random_seed) engine_options.seed = *options_.random_seed;
+      auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),
+                                           text::load_tokenizer(session_->directory()), std::move(engine_options));
+      log_memory(*engine);
+      if (options_.capture_before_ready) capture(*engine);
       return engine;
     } catch (...) {
       failure_ = std::current_exception();
       throw;
     }
+  }
+
+  /// The lines that tools look for in the logs of SGLang.
+  void log_memory(engine::Engine& engine) const {
+    const engine::KvPool& pool = engine.kv_pool();
+    const int64_t tokens = int64_t{pool.usable_pages()} * pool.page_size();
+    const double gigabytes = static_cast<double>(pool.bytes()) / kGigabyte;
+    log_info("KV Cache is allocated. #tokens: {}, K size: {:.2f} GB, V size: {:.2f} GB", tokens, gigabytes / 2,
+             gigabytes / 2);
+    log_info("Memory pool end. avail mem={:.2f} GB", available_gigabytes());
+    const engine::EngineOptions& options = engine.options();
+    log_info(
+        "max_total_num_tokens={}, chunked_prefill_size={}, max_prefill_tokens={}, max_running_requests={}, "
+        "context_len={}, available_gpu_mem={:.2f} GB",
+        tokens, options.max_prefill_tokens, options.max_prefill_tokens, options.max_running, options.max_context,
+        available_gigabytes());
+  }
+
+  std::string graph_label() const { return fmt::format("{} graph", session_->device().name()); }
+
+  void capture(engine::Engine& engine) const {
+    const auto start = std::chrono::steady_clock::now();
+    const double before = available_gigabytes();
+    log_info("Capture {} begin. This can take up to several minutes. avail mem={:.2f} GB", graph_label(), before);
+    log_info("Capture {} bs [{}]", graph_label(), fmt::join(engine.runner().buckets(), ", "));
+    engine.capture();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const replay::CaptureReport& report = engine.runner().capture_report();
+    log_info("Capture {} end. Time elapsed: {:.2f} s. mem usage={:.2f} GB. avail mem={:.2f} GB.", graph_label(),
+             seconds, static_cast<double>(report.graph_bytes + report.arena_bytes) / kGigabyte, available_gigabytes());
   }
 
   void drain(const Signals& signals) {
@@ -113,8 +165,21 @@ class Server {
   std::unique_ptr<server::ApiServer> api_;
 };
 
-int run_serve(const ServerOptions& options) {
+LogLevel log_level_of(const std::string& name) {
+  return name == "debug"     ? LogLevel::kDebug
+         : name == "info"    ? LogLevel::kInfo
+         : name == "warning" ? LogLevel::kWarning
+         : name == "error"   ? LogLevel::kError
+                             : LogLevel::kOff;
+}
+
+int run_serve(const ServerOptions& options, const CommandLine& command) {
+  if (!options.log_level.empty()) set_log_level(log_level_of(options.log_level));
   options.check();
+  if (options.print_config) {
+    write_output(settings_yaml(command, {"api-key"}, {"config", "print-config"}));
+    return 0;
+  }
   raise_descriptor_limit();
   const Signals signals;
   return std::make_unique<Server>(options)->run(signals);
@@ -133,7 +198,10 @@ void add_serve(CommandLine& program) {
       "Prints its address at once and 'The server is fired up and ready to roll!' when requests are taken. SIGTERM "
       "and\n"
       "SIGINT let requests end, see --drain-seconds. There is no TLS: put a proxy in front. See docs/serving.md.");
-  command.on_run([options] { return run_serve(*options); });
+  command.on_arguments([&command](const std::vector<std::string>& arguments) {
+    return resolve_serve_arguments(arguments, [&command](const std::string& name) { return command.long_name(name); });
+  });
+  command.on_run([options, &command] { return run_serve(*options, command); });
 }
 
 }  // namespace reprise::cli

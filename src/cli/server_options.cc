@@ -52,6 +52,22 @@ void ServerOptions::add(CommandLine& command) {
   command.option("--max-body-bytes", max_body_bytes, "largest body of a request");
   command.option("--max-connections", max_connections, "most open connections");
   command.option("--http-threads", http_threads, "threads that read and write; as many parse and tokenize");
+  command.choice("--sampling-defaults", sampling_defaults, {"model", "openai"},
+                 "where requests of OpenAI's form get what they do not say: the model's generation_config.json, or "
+                 "OpenAI's constants");
+  command.choice("--quantization", quantization, {"", "w8a8_int8", "modelslim", "compressed-tensors"},
+                 "refuse a model that is not quantised like this; without: how it is quantised is read from it");
+  command.flag("--disable-radix-cache", disable_radix_cache,
+               "read every prompt as a whole, also where an earlier one began in the same way");
+  command.option("--random-seed", random_seed, "what seeds of requests that bring none are made from");
+  command.option("--decode-log-interval", decode_log_interval,
+                 "decode steps between two log lines about them, which come a few times a second at most; 0: no lines "
+                 "about steps");
+  command.choice("--log-level", log_level, {"", "debug", "info", "warning", "error", "off"},
+                 "what is logged; without: as REPRISE_LOG says");
+  command.option("--config", config,
+                 "YAML file with options of this command, see docs/options.md; the command line wins");
+  command.flag("--print-config", print_config, "print all options as a file for --config, and end");
 }
 
 void ServerOptions::check() const {
@@ -70,6 +86,7 @@ void ServerOptions::check() const {
   require(max_connections >= 1, "--max-connections", fmt::format("{}", max_connections), "at least 1");
   require(http_threads >= 1 && http_threads <= 64, "--http-threads", fmt::format("{}", http_threads),
           "between 1 and 64");
+  require(decode_log_interval >= 0, "--decode-log-interval", fmt::format("{}", decode_log_interval), "at least 0");
   const bool proper_origin = cors_origin.find_first_of("\r\n \t") == std::string::npos;
   require(proper_origin, "--cors-origin", "a text with white space", "an origin such as https://example.org, or *");
 }
@@ -112,6 +129,22 @@ server::ApiOptions ServerOptions::api_options() const {
   return options;
 }
 
+void ServerOptions::check_quantization() const {
+  if (quantization.empty()) return;
+  using Convention = load::Quantization::Convention;
+  const load::ModelConfig model = load::ModelConfig::load(load::model_directory(session.model));
+  const Convention convention = model.quantization.convention();
+  const bool fits = quantization == "w8a8_int8"   ? model.quantization.quantizes_anything()
+                    : quantization == "modelslim" ? convention == Convention::kModelSlim
+                                                  : convention == Convention::kCompressedTensors;
+  if (fits) return;
+  throw Error(ErrorCode::kInvalidArgument, "--quantization is '{}', but the model is {}", quantization,
+              !model.quantization.quantizes_anything() ? "not quantised"
+              : convention == Convention::kModelSlim   ? "one of modelslim"
+                                                       : "one of compressed-tensors")
+      .remedy("leave it out: how a model is quantised is read from it; `reprise quantize` makes quantised ones");
+}
+
 server::ServedModel ServerOptions::served_model() const {
   const std::filesystem::path path(session.model);
   if (!std::filesystem::exists(path)) {
@@ -121,7 +154,8 @@ server::ServedModel ServerOptions::served_model() const {
   server::ServedModel model;
   model.path = session.model;
   model.name = served_model_name.empty() ? session.model : served_model_name;
-  model.generation_config = load::GenerationConfig::load(directory);
+  check_quantization();
+  if (sampling_defaults == "model") model.generation_config = load::GenerationConfig::load(directory);
   if (chat_template.empty()) {
     model.chat_template = text::ChatTemplate::load(directory);
   } else {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/command_line.h"
@@ -31,10 +32,20 @@ struct ServerOptions {
   int64_t max_body_bytes = int64_t{16} << 20;
   int32_t max_connections = 8192;
   int32_t http_threads = 2;
+  std::string sampling_defaults = "model";
+  std::string quantization;  ///< what the checkpoint must be; "": anything
+  std::optional<uint64_t> random_seed;
+  bool disable_radix_cache = false;
+  int32_t decode_log_interval = 40;
+  std::string log_level;  ///< "": as REPRISE_LOG says
+  std::string config;     ///< read before the options are, see resolve_serve_arguments()
+  bool print_config = false;
 
   void add(CommandLine& command);
   /// Throws kInvalidArgument for values out of range.
   void check() const;
+  /// Throws kInvalidArgument when the model is not quantised as --quantization says.
+  void check_quantization() const;
   server::ApiOptions api_options() const;
   /// The name, the template and the defaults of the model, whose weights are not touched.
   server::ServedModel served_model() const;

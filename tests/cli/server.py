@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import subprocess
+import tempfile
 import time
 
 from program import PROGRAM
@@ -13,9 +14,12 @@ class Server:
     """Started with a free port; ready when the constructor returns, unless `wait` is false."""
 
     def __init__(self, model, *arguments, wait=True, environment=None):
+        # A pipe that nobody reads would fill with the lines about steps, and stop whoever writes them.
+        self.log = ""
+        self.log_file = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [PROGRAM, "serve", "-m", str(model), "--port", "0", *map(str, arguments)], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, env=environment)
+            stderr=self.log_file, text=True, env=environment)
         self.port = int(re.search(r":(\d+)$", self.process.stdout.readline().strip()).group(1))
         self.ready_line = self.process.stdout.readline() if wait else ""
 
@@ -23,8 +27,12 @@ class Server:
         """Ends it as an operator would; gives its exit code and its log."""
         if self.process.poll() is None:
             self.process.terminate()
-        _, log = self.process.communicate(timeout=60)
-        return self.process.returncode, log
+        self.process.communicate(timeout=60)
+        if not self.log_file.closed:
+            self.log_file.seek(0)
+            self.log = self.log_file.read()
+            self.log_file.close()
+        return self.process.returncode, self.log
 
     def connect(self, timeout=30):
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
