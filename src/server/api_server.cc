@@ -23,6 +23,7 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
   add_generate_endpoint(router, *context_);
   add_token_endpoints(router, *context_);
   add_control_endpoints(router, *context_);
+  add_page_endpoint(router, *context_);
   http_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), context_->options.access),
                                        context_->options.http);
   context_->http = http_.get();

@@ -13,6 +13,7 @@ void add_completion_endpoint(Router& router, ApiContext& context);  ///< /v1/com
 void add_chat_endpoint(Router& router, ApiContext& context);        ///< /v1/chat/completions
 void add_generate_endpoint(Router& router, ApiContext& context);    ///< /generate
 void add_token_endpoints(Router& router, ApiContext& context);      ///< /tokenize, /detokenize
+void add_page_endpoint(Router& router, ApiContext& context);        ///< /
 void add_control_endpoints(Router& router, ApiContext& context);    ///< /flush_cache, /abort_request ...
 
 }  // namespace reprise::server

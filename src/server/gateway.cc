@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kBearer = "bearer ";
 
 bool needs_no_key(const HttpRequest& head) {
-  return head.method == "OPTIONS" || head.path.starts_with("/health") || head.path == "/metrics";
+  // The page holds nothing of the server's, and asks for the key.
+  return head.method == "OPTIONS" || head.path.starts_with("/health") || head.path == "/metrics" || head.path == "/";
 }
 
 /// The answer to a browser that asks whether a page of another origin may send a request.

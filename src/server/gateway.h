@@ -10,8 +10,8 @@
 namespace reprise::server {
 
 struct AccessOptions {
-  /// Requests must bring "Authorization: Bearer KEY"; empty: no key is needed. Never needed by OPTIONS, /health... and
-  /// /metrics.
+  /// Requests must bring "Authorization: Bearer KEY"; empty: no key is needed. Never needed by OPTIONS, /health...,
+  /// /metrics and the page at /.
   std::string api_key;
   /// What Access-Control-Allow-Origin says; empty: pages of other origins are not let in.
   std::string cors_origin = "*";

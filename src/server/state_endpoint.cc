@@ -1,6 +1,10 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <string>
+#include <vector>
 
 #include "server/endpoints.h"
 #include "server/json.h"
@@ -9,60 +13,104 @@
 namespace reprise::server {
 namespace {
 
-/// The index behind "after=" in a query; -1 without one.
-int64_t after_index(std::string_view query) {
-  constexpr std::string_view kName = "after=";
-  if (query.empty()) return -1;
-  int64_t index = -1;
-  const std::string_view digits = query.starts_with(kName) ? query.substr(kName.size()) : std::string_view();
-  const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-  if (fault != std::errc() || end != digits.data() + digits.size()) {
-    throw RequestError::parameter_error("after", "The query must be after=INDEX.");
+/// An integer of the query, "after=5&limit=3"; `otherwise` when it is not there.
+int64_t query_number(std::string_view query, std::string_view name, int64_t otherwise) {
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    if (!part.starts_with(name) || part.substr(name.size(), 1) != "=") continue;
+    const std::string_view text = part.substr(name.size() + 1);
+    int64_t value = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (fault == std::errc() && end == text.data() + text.size()) return value;
+    throw RequestError::parameter_error(std::string(name),
+                                        fmt::format("{} must be an integer, got {}.", name, quote_text(text)));
   }
-  return index;
+  return otherwise;
 }
 
-Json step_json(const engine::StepRecord& step) {
-  return {{"index", step.index},
-          {"kind", step.kind == replay::StepKind::kDecode ? "decode" : "prefill"},
-          {"reason", replay::name_of(step.reason)},
-          {"replayed", step.replayed},
-          {"sequences", step.sequences},
-          {"tokens", step.tokens},
-          {"bucket", step.bucket},
-          {"milliseconds", step.milliseconds},
-          {"gap_milliseconds", step.gap_milliseconds}};
+Json step_json(const engine::StepRecord& record) {
+  return {{"index", record.index},
+          {"kind", record.kind == replay::StepKind::kDecode ? "decode" : "prefill"},
+          {"reason", replay::name_of(record.reason)},
+          {"replayed", record.replayed},
+          {"sequences", record.sequences},
+          {"tokens", record.tokens},
+          {"bucket", record.bucket},
+          {"milliseconds", record.milliseconds},
+          {"gap_milliseconds", record.gap_milliseconds}};
 }
 
-void state(const ApiContext& context, const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
-  const int64_t after = after_index(request.query);
+/// Steps of a kind by reason, without those that never came up.
+Json counts_json(const replay::StepCounters& counters, replay::StepKind kind) {
+  Json json = Json::object();
+  for (size_t i = 0; i < replay::kStepReasons; ++i) {
+    const auto reason = static_cast<replay::StepReason>(i);
+    if (counters.steps(kind, reason) > 0) json[std::string(replay::name_of(reason))] = counters.steps(kind, reason);
+  }
+  return json;
+}
+
+/// Of the last step that there was, also when the client has seen it, or asks with an index of another server.
+int64_t last_step_index(const ApiContext& context, const std::vector<engine::StepRecord>& records) {
+  if (!records.empty()) return records.back().index;
+  const std::vector<engine::StepRecord> all = context.service.step_records(-1);
+  return all.empty() ? -1 : all.back().index;
+}
+
+/// What an operator looks at: the snapshot and the last steps.
+HttpResponse state_response(const ApiContext& context, const HttpRequest& request) {
+  const int64_t after = query_number(request.query, "after", -1);
+  const int64_t limit = query_number(request.query, "limit", static_cast<int64_t>(engine::StepLog::kCapacity));
+  if (limit < 0) throw RequestError::parameter_error("limit", "limit must not be negative.");
+  std::vector<engine::StepRecord> records = context.service.step_records(after);
   const engine::ServiceSnapshot snapshot = context.service.snapshot();
+  const engine::ServiceInfo* info = context.service.info();
   Json json = {{"state", engine::name_of(snapshot.state)},
+               {"failure", snapshot.failure},
                {"model", context.model.name},
+               {"chat", context.model.chat_template.has_value()},
                {"mode", replay::name_of(snapshot.mode)},
                {"running", snapshot.running},
                {"waiting", snapshot.waiting},
+               {"max_running", info != nullptr ? Json(info->options.max_running) : Json()},
                {"kv_tokens_used", snapshot.kv_tokens_used},
                {"kv_tokens_cached", snapshot.kv_tokens_cached},
                {"kv_tokens_capacity", snapshot.kv_tokens_capacity},
-               {"generated_tokens", context.metrics->generated_tokens.load()},
                {"tokens_per_second", snapshot.generated_tokens_per_second},
                {"gap_milliseconds_median", snapshot.gap_milliseconds_median},
                {"captures", snapshot.captures},
                {"recaptures", snapshot.recaptures},
+               {"capture_seconds", snapshot.capture_seconds},
                {"graph_bytes", snapshot.graph_bytes},
-               {"arena_bytes", snapshot.arena_bytes}};
-  Json& steps = json["steps"] = Json::array();
-  for (const engine::StepRecord& step : context.service.step_records(after)) steps.push_back(step_json(step));
-  exchange->respond({.status = 200, .body = to_text(json), .headers = {}});
+               {"arena_bytes", snapshot.arena_bytes},
+               {"generated_tokens", snapshot.statistics.generated_tokens},
+               {"cached_tokens", snapshot.statistics.cached_tokens},
+               {"preemptions", snapshot.statistics.preemptions},
+               {"finished_requests", snapshot.statistics.finished_requests},
+               {"cancelled_requests", snapshot.statistics.cancelled_requests},
+               {"failed_requests", snapshot.statistics.failed_requests}};
+  json["step_counts"] = {{"decode", counts_json(snapshot.counters, replay::StepKind::kDecode)},
+                         {"prefill", counts_json(snapshot.counters, replay::StepKind::kPrefill)}};
+  // Asked again with it, the next answer goes on from here.
+  json["last_index"] = last_step_index(context, records);
+  if (records.size() > static_cast<size_t>(limit)) records.erase(records.begin(), records.end() - limit);
+  json["steps"] = Json::array();
+  for (const engine::StepRecord& record : records) json["steps"].push_back(step_json(record));
+  HttpResponse response;
+  response.body = to_text(json);
+  response.headers = {{"Cache-Control", "no-store"}};
+  return response;
 }
 
 }  // namespace
 
 void add_state_endpoint(Router& router, ApiContext& context) {
   router.add({"GET"}, "/state",
-             {.handler = [&context](const HttpRequest& request,
-                                    const std::shared_ptr<Exchange>& exchange) { state(context, request, exchange); },
+             {.handler =
+                  [&context](const HttpRequest& request, const std::shared_ptr<Exchange>& exchange) {
+                    exchange->respond(state_response(context, request));
+                  },
               .kind = RouteKind::kQuick});
 }
 

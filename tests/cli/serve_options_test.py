@@ -1,0 +1,190 @@
+"""The options of reprise serve: SGLang's names, files, and what the server says of its steps."""
+import json
+import re
+import unittest
+
+import program
+from server import Server
+
+# A value that each option which takes one accepts.
+VALUES = {"--served-model-name": "name", "--chat-template": "file", "--sampling-defaults": "openai",
+          "--quantization": "w8a8_int8", "--host": "::1", "--api-key": "key", "--device": "cpu", "--log-level": "error",
+          "--dtype": "float32", "--kv-cache-dtype": "int8", "--init-expert-location": "trivial",
+          "--ep-dispatch-algorithm": "dynamic", "--model-path": "other",
+          "--compilation-config": '{"splitting_ops": ["linear"]}'}
+
+
+def settings(*arguments):
+    """What --print-config says, by option."""
+    done = program.run_well("serve", *arguments, "--print-config")
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+
+
+def documented_flags():
+    """The table of SGLang's flags: (name, what it becomes)."""
+    text = (program.ROOT / "docs/options.md").read_text()
+    table = text[text.index("| SGLang | here |"):]
+    return re.findall(r"^\| `(--[a-z-]+)` \| (.*) \|$", table, re.MULTILINE)
+
+
+class ServeOptions(unittest.TestCase):
+    def test_every_documented_flag_of_sglang_does_what_the_table_says(self):
+        flags = documented_flags()
+        self.assertGreater(len(flags), 100)
+        plain = settings("-m", "model")
+        for name, becomes in flags:
+            with self.subTest(flag=name):
+                model = [] if name == "--model-path" else ["-m", "model"]
+                if becomes.startswith("refused: "):
+                    for value in ([], ["1"]):
+                        done = program.run("serve", *model, name, *value, "--print-config")
+                        if "takes no value" not in done.stderr:
+                            self.assertEqual(done.returncode, 2)
+                            self.assertIn(f"{name} of SGLang has no meaning here (", done.stderr)
+                elif becomes == "always so":
+                    self.assertEqual(settings(*model, name), plain)
+                elif becomes.startswith("accepted: "):
+                    for value in re.findall("`([^`]+)`", becomes):
+                        self.assertEqual(settings(*model, name, value), plain)
+                    done = program.run("serve", *model, name, "nonsense", "--print-config")
+                    self.assertEqual(done.returncode, 2)
+                    self.assertIn(f"{name} nonsense is not built", done.stderr)
+                else:
+                    target = name if becomes == "the same option" else re.match("`(--[a-z-]+)", becomes).group(1)
+                    if plain.get(target[2:]) == "false" or name.startswith(("--disable", "--enable")):
+                        value = []
+                    else:
+                        value = [VALUES.get(name, "7")]
+                    changed = settings(*model, name, *value)
+                    if name == "--api-key":
+                        continue
+                    if name == "--enable-torch-compile":  # asks for what is the default
+                        self.assertEqual(changed["mode"], '"full"')
+                        continue
+                    if VALUES.get(name) != "trivial":
+                        self.assertNotEqual(changed[target[2:]], plain[target[2:]])
+                    self.assertEqual({key for key in plain if changed[key] != plain[key]} - {target[2:], "model"}, set())
+
+    def test_a_printed_configuration_reads_back_as_it_is(self):
+        directory = program.temporary_directory(self)
+        path = directory / "server.yaml"
+        arguments = ["-m", "a 'b' \"c\": #d", "--cuda-graph-bs", "1", "2", "--enable-piecewise-npu-graph-decode",
+                     "--compilation-config", '{"splitting_ops": ["atb._npu_paged_attention"]}', "-O", "inplace_pass=false",
+                     "-O", "capture_limit=4", "--cors-origin", "", "--pack-cache", "--random-seed", "18446744073709551615",
+                     "--max-queued-requests", "3", "--access-log", "--drain-seconds", "0.5", "--served-model-name", "ü\n"]
+        first = program.run_well("serve", *arguments, "--print-config").stdout
+        self.assertIn('mode: "piecewise"\n', first)
+        self.assertIn("graph-bs: [1, 2]\n", first)
+        self.assertIn('compilation-config: "{\\"splitting_ops\\":[\\"paged_attention\\"]}"\n', first)
+        self.assertIn('option: ["inplace_pass=false", "capture_limit=4"]\n', first)
+        path.write_text(first)
+        self.assertEqual(program.run_well("serve", "--config", path, "--print-config").stdout, first)
+        changed = settings("--config", path, "--graph-bs", "8", "-m", "other", "--mode", "full")
+        self.assertEqual((changed["graph-bs"], changed["model"], changed["mode"]), ("[8]", '"other"', '"full"'))
+
+    def test_the_key_is_not_printed(self):
+        done = program.run_well("serve", "-m", "d", "--api-key", "secret", "--print-config")
+        self.assertNotIn("secret", done.stdout)
+        self.assertIn("# api-key: given", done.stdout)
+
+    def test_faults_are_told_before_a_model_is_loaded(self):
+        directory = program.temporary_directory(self)
+        path = directory / "server.yaml"
+        path.write_text("model: d\nport: 1\nmodle: e\n")
+        done = program.run("serve", "--config", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("line 3: there is no option 'modle'", done.stderr)
+        path.write_text("model: d\nport: 65536\n")
+        done = program.run("serve", "--config", path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--port is 65536", done.stderr)
+        self.assertEqual(program.run("serve", "--config", directory / "missing").returncode, 3)
+        done = program.run("serve", "-m", program.MINI, "--quantization", "w8a8_int8")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("but the model is not quantised", done.stderr)
+        quantised = program.CHECKPOINTS / "dense-w8a8-dynamic"
+        self.assertIn("one of modelslim", program.run("serve", "-m", quantised, "--quantization", "compressed-tensors").stderr)
+
+    def test_steps_are_logged_in_sglangs_form(self):
+        server = Server(program.MINI, "--decode-log-interval", "5", "--capture-before-ready", "--graph-bs", "1,2")
+        self.addCleanup(server.stop)
+        status, answer = server.post("/v1/completions", {"prompt": "Question:", "max_tokens": 200, "temperature": 0,
+                                                         "ignore_eos": True})
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["usage"]["completion_tokens"], 200)
+        code, log = server.stop()
+        self.assertEqual(code, 0)
+        for pattern in (
+                r"Load weight begin\. avail mem=[\d.]+ GB",
+                r"Load weight end\. type=qwen3, dtype=bfloat16, avail mem=[\d.]+ GB, mem usage=-?[\d.]+ GB\.",
+                r"KV Cache is allocated\. #tokens: \d+, K size: [\d.]+ GB, V size: [\d.]+ GB",
+                r"max_total_num_tokens=\d+, chunked_prefill_size=512, max_prefill_tokens=512, max_running_requests=64, "
+                r"context_len=2048, available_gpu_mem=[\d.]+ GB",
+                r"Capture cpu graph begin\. This can take up to several minutes\. avail mem=[\d.]+ GB",
+                r"Capture cpu graph bs \[1, 2\]",
+                r"Capture cpu graph end\. Time elapsed: [\d.]+ s\. mem usage=[\d.]+ GB\. avail mem=[\d.]+ GB\.",
+                r"Prefill batch\. #new-seq: 1, #new-token: \d+, #cached-token: 0, token usage: 0\.\d\d, #running-req: [01], "
+                r"#queue-req: 0, ",
+                r"Decode batch, #running-req: 1, #token: \d+, token usage: 0\.\d\d, cpu graph: True, gen throughput "
+                r"\(token/s\): [1-9][\d.]*, #queue-req: 0, "):
+            self.assertRegex(log, pattern)
+
+    def test_nothing_is_logged_of_steps_when_that_is_off(self):
+        server = Server(program.MINI, "--decode-log-interval", "0")
+        self.addCleanup(server.stop)
+        server.post("/v1/completions", {"prompt": "Question:", "max_tokens": 100, "ignore_eos": True})
+        log = server.stop()[1]
+        self.assertNotIn("batch", log)
+        quiet = Server(program.MINI, "--log-level", "warning")
+        self.addCleanup(quiet.stop)
+        self.assertEqual(quiet.stop(), (0, ""))
+
+    def test_sampling_defaults_and_seeds_are_the_servers(self):
+        def text(*arguments):
+            server = Server(program.MINI, *arguments)
+            self.addCleanup(server.stop)
+            answer = server.post("/v1/completions", {"prompt": "Question:", "max_tokens": 16, "ignore_eos": True})[1]
+            server.stop()
+            return answer["choices"][0]["text"]
+        greedy = text()
+        sampled = text("--sampling-defaults", "openai")
+        self.assertNotEqual(sampled, greedy)
+        self.assertEqual(text("--sampling-defaults", "openai"), sampled)
+        self.assertNotEqual(text("--sampling-defaults", "openai", "--random-seed", "5"), sampled)
+
+
+class State(unittest.TestCase):
+    def test_tells_of_the_last_steps(self):
+        server = Server(program.MINI)
+        self.addCleanup(server.stop)
+        before = json.loads(server.ask("GET", "/state")[2])
+        self.assertEqual((before["state"], before["chat"], before["last_index"], before["steps"]), ("ready", True, -1, []))
+        server.post("/v1/completions", {"prompt": "Question:", "max_tokens": 20, "temperature": 0, "ignore_eos": True})
+        state = json.loads(server.ask("GET", "/state?after=-1")[2])
+        self.assertEqual(len(state["steps"]), 20)
+        self.assertEqual(state["steps"][0]["kind"], "prefill")
+        self.assertEqual([step["index"] for step in state["steps"]], list(range(20)))
+        self.assertEqual({step["reason"] for step in state["steps"][1:]}, {"replayed"})
+        self.assertEqual(state["step_counts"]["decode"], {"replayed": 19})
+        self.assertEqual((state["running"], state["generated_tokens"]), (0, 20))
+        after = json.loads(server.ask("GET", "/state?after=17&limit=1")[2])
+        self.assertEqual([step["index"] for step in after["steps"]], [19])
+        # One who has seen a server that ran before finds out.
+        self.assertEqual(json.loads(server.ask("GET", "/state?after=4000")[2])["last_index"], 19)
+        self.assertEqual(server.ask("GET", "/state?after=x")[0], 400)
+        self.assertEqual(server.ask("GET", "/state?limit=-1")[0], 400)
+
+    def test_the_page_needs_no_key_and_nothing_from_elsewhere(self):
+        server = Server(program.MINI, "--api-key", "secret")
+        self.addCleanup(server.stop)
+        status, headers, page = server.ask("GET", "/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+        self.assertEqual(page, (program.ROOT / "src/server/page/page.html").read_bytes())
+        self.assertEqual(re.findall(rb'(?:src|href)="(?!data:)[^"]*"|https?://(?!www\.w3\.org/2000/svg)\S+', page), [])
+        self.assertEqual(server.ask("GET", "/state")[0], 401)
+        self.assertEqual(server.ask("GET", "/state", headers={"Authorization": "Bearer secret"})[0], 200)
+
+
+if __name__ == "__main__":
+    unittest.main()
