@@ -28,7 +28,7 @@ size_t trimmed_size(std::string_view text) {
   return last == std::string_view::npos ? 0 : last + 1;
 }
 
-size_t leading_space(std::string_view text) { return std::min(text.find_first_not_of(kSpace), text.size()); }
+size_t space_at_begin(std::string_view text) { return std::min(text.find_first_not_of(kSpace), text.size()); }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ bool AssistantParser::advance(bool last, std::vector<AssistantDelta>& deltas) {
 
 /// A `<think>` may come first, also where the prompt holds one already: models repeat it.
 bool AssistantParser::advance_start(bool last) {
-  const size_t begin = leading_space(rest());
+  const size_t begin = space_at_begin(rest());
   const std::string_view text = rest().substr(begin);
   if (text.starts_with(kThinkBegin)) {
     drop(begin + kThinkBegin.size());
@@ -103,7 +103,7 @@ bool AssistantParser::advance_start(bool last) {
 }
 
 bool AssistantParser::advance_space(State next) {
-  drop(leading_space(rest()));
+  drop(space_at_begin(rest()));
   if (rest().empty()) return false;
   state_ = next;
   return true;
