@@ -126,7 +126,7 @@ constexpr SglangFlag kFlags[] = {
     {"--enable-cache-report", kAlways, false, ""},
     {"--decode-log-interval", kSame, true, ""},
     {"--tool-call-parser", kAlways, true, "qwen,qwen25,qwen3,hermes"},
-    {"--reasoning-parser", kAlways, true, "qwen3,qwen3-thinking,deepseek-r1"},
+    {"--reasoning-parser", kAlways, true, "qwen3,qwen3-thinking"},
     {"--weight-version", kRefused, true, "weights do not change while the server runs"},
     {"--custom-weight-loader", kRefused, true, "there is one loader"},
     {"--enable-custom-logit-processor", kRefused, false, "no code of requests is run; use logit_bias"},

@@ -1,6 +1,7 @@
 """The options of reprise serve: SGLang's names, files, and what the server says of its steps."""
 import json
 import re
+import time
 import unittest
 
 import program
@@ -160,7 +161,11 @@ class State(unittest.TestCase):
         before = json.loads(server.ask("GET", "/state")[2])
         self.assertEqual((before["state"], before["chat"], before["last_index"], before["steps"]), ("ready", True, -1, []))
         server.post("/v1/completions", {"prompt": "Question:", "max_tokens": 20, "temperature": 0, "ignore_eos": True})
-        state = json.loads(server.ask("GET", "/state?after=-1")[2])
+        # The last answer is there a moment before its step is told of.
+        end = time.monotonic() + 20
+        state = {"last_index": -1}
+        while state["last_index"] < 19 and time.monotonic() < end:
+            state = json.loads(server.ask("GET", "/state?after=-1")[2])
         self.assertEqual(len(state["steps"]), 20)
         self.assertEqual(state["steps"][0]["kind"], "prefill")
         self.assertEqual([step["index"] for step in state["steps"]], list(range(20)))
