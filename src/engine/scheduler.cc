@@ -149,9 +149,10 @@ void Scheduler::keep_full_pages(Sequence& sequence) {
   if (!pool_.has_prefix_cache()) return;
   const int32_t size = pool_.page_size();
   while ((sequence.cached_pages + 1) * size <= sequence.computed()) {
-    int32_t& page = sequence.pages[static_cast<size_t>(sequence.cached_pages)];
-    const auto tokens =
-        sequence.tokens().subspan(static_cast<size_t>(sequence.cached_pages * size), static_cast<size_t>(size));
+    const auto index = static_cast<size_t>(sequence.cached_pages);
+    const auto count = static_cast<size_t>(size);
+    int32_t& page = sequence.pages[index];
+    const std::span<const int32_t> tokens = sequence.tokens().subspan(index * count, count);
     const PrefixCache::Node kept = pool_.add_cached(page, sequence.cache_node, sequence.request().cache_salt, tokens);
     page = kept.page;
     sequence.cache_node = kept.id;

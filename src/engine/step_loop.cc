@@ -39,8 +39,7 @@ std::string name_of(const Sequence& sequence) {
 
 StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text::Tokenizer> tokenizer,
                    StepLoopOptions options)
-    : pool_(pool),
-      step_function_(std::move(step_function)),
+    : step_function_(std::move(step_function)),
       tokenizer_(std::move(tokenizer)),
       options_(std::move(options)),
       scheduler_(pool, options_.scheduler),

@@ -67,7 +67,6 @@ class StepLoop {
   void deliver_ended();
   void deliver(Sequence& sequence);
 
-  KvPool& pool_;
   StepFunction step_function_;
   std::optional<text::Tokenizer> tokenizer_;
   StepLoopOptions options_;
