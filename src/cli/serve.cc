@@ -62,6 +62,15 @@ constexpr double kGigabyte = 1 << 30;
 
 double available_gigabytes() { return static_cast<double>(system_memory().available_bytes) / kGigabyte; }
 
+/// Whoever reads the output may go: that is no reason to end.
+void tell(const std::string& line) {
+  try {
+    write_output(line);
+  } catch (const Error& error) {
+    log_warning("{}", error.what());
+  }
+}
+
 class Server {
  public:
   explicit Server(const ServerOptions& options)
@@ -76,14 +85,14 @@ class Server {
   }
 
   int run(const Signals& signals) {
-    write_output(fmt::format("Listening on {}\n", api_->url()));
+    tell(fmt::format("Listening on {}\n", api_->url()));
     int signal = 0;
     while (signal == 0 && service_.state() == engine::ServiceState::kLoading) signal = signals.wait();
     // Loading cannot be interrupted, and nobody waits for an answer yet.
     if (service_.state() == engine::ServiceState::kLoading) std::_Exit(exit_code(ErrorCode::kCancelled));
     if (failure_) std::rethrow_exception(failure_);
     const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval});
-    if (signal == 0) write_output(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
+    if (signal == 0) tell(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
     while (signal == 0) signal = signals.wait();
     drain(signals);
     return 0;
