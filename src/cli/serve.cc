@@ -59,6 +59,8 @@ void raise_descriptor_limit() {
 }
 
 constexpr double kGigabyte = 1 << 30;
+/// A capture that takes longer does not stand in front of a step: clients would see it.
+constexpr double kCaptureAtOnceMilliseconds = 20;
 
 double available_gigabytes() { return static_cast<double>(system_memory().available_bytes) / kGigabyte; }
 
@@ -111,6 +113,7 @@ class Server {
       engine::EngineOptions engine_options =
           session_->engine_options(options_.max_running_requests, options_.kv_tokens, options_.session.max_context);
       engine_options.prefix_cache = !options_.disable_radix_cache;
+      engine_options.capture_at_once_milliseconds = kCaptureAtOnceMilliseconds;
       if (options_.random_seed) engine_options.seed = *options_.random_seed;
       auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),
                                            text::load_tokenizer(session_->directory()), std::move(engine_options));
