@@ -225,7 +225,7 @@ TEST_F(ApiServerTest, ManyStreamsAreRightBesideClientsThatGoAndClientsThatDoNotR
   for (int i = 0; i < kClients; ++i) {
     if (i % 10 == 0) {  // reads nothing at all
       slow.push_back(std::make_unique<RawClient>(server_->port(), 4096));
-      slow.back()->send(post("/v1/completions", completion(i % 5, 900, true)));
+      slow.back()->send(post("/v1/completions", completion(i % 5, 400, true)));
       continue;
     }
     threads.emplace_back([this, i, &expected, &right, &read] {

@@ -40,7 +40,7 @@ class RawClient {
     return true;
   }
   /// Some bytes; empty at the end, or when none come in time.
-  std::string receive(std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  std::string receive(std::chrono::milliseconds limit = std::chrono::minutes(1)) {
     pollfd wanted{socket_, POLLIN, 0};
     if (::poll(&wanted, 1, static_cast<int>(limit.count())) <= 0) return {};
     char buffer[65536];
