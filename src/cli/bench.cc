@@ -15,6 +15,7 @@ void BenchOptions::add_subject(CommandLine& command, bool required) { session.ad
 
 void BenchOptions::add_modes(CommandLine& command) {
   command.choices("--modes", modes, kBenchModes, "what to compare; full_no_passes: mode full with every pass off");
+  session.add_profile(command);
 }
 
 void BenchOptions::add_rest(CommandLine& command) {
@@ -82,8 +83,14 @@ std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std:
     engine::EngineOptions options =
         session.engine_options(sequences, int64_t{sequences} * pages * page_size, static_cast<int32_t>(tokens), mode);
     if (without_passes) options.passes = compile::PassOptions::none();
+    const bool is_profiled = !options.capture_profile_directory.empty();
+    if (is_profiled && without_passes) {
+      options.capture_profile_directory = options.capture_profile_directory.parent_path().parent_path() / name /
+                                          options.capture_profile_directory.filename();
+    }
     result.push_back({name, engine::Engine::create(session.device(), kernels == nullptr ? session.registry() : *kernels,
                                                    session.model(), std::nullopt, std::move(options))});
+    if (is_profiled) result.back().engine->capture(sequences);
   }
   return result;
 }

@@ -118,6 +118,7 @@ void add_eval(CommandLine& program) {
   options->session.add_device(command);
   options->session.add_engine(command);
   options->session.add_graph(command);
+  options->session.add_profile(command);
   command.footer(
       "An answer is right when the last number in it is that of the file. Form and scoring are those of SGLang's\n"
       "few_shot_gsm8k, so that numbers can be compared. With --base-url a running server is asked, over plain HTTP.");

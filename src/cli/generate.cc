@@ -175,6 +175,7 @@ class Generation {
     const int32_t context = static_cast<int32_t>(std::min<int64_t>(longest, maximum));
     engine_ = session_.make_engine(tokenizer_, running,
                                    engine::kv_tokens_for(sizes, running, options_.session.page_size), context);
+    if (options_.session.profile_capture) engine_->capture(running);
   }
 
   void submit(size_t index, std::vector<int32_t> prompt) {
@@ -312,6 +313,7 @@ void add_generate(CommandLine& program) {
   options->session.add_device(command);
   options->session.add_engine(command);
   options->session.add_graph(command);
+  options->session.add_profile(command);
   command.footer(
       "The text goes to standard output, that of a single prompt as it is produced; the statement goes to standard "
       "error:\n"

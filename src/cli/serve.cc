@@ -118,7 +118,7 @@ class Server {
       auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),
                                            text::load_tokenizer(session_->directory()), std::move(engine_options));
       log_memory(*engine);
-      if (options_.capture_before_ready) capture(*engine);
+      if (options_.capture_before_ready || options_.session.profile_capture) capture(*engine);
       return engine;
     } catch (...) {
       failure_ = std::current_exception();
@@ -206,6 +206,7 @@ void add_serve(CommandLine& program) {
   options->session.add_device(command);
   options->session.add_engine(command);
   options->session.add_graph(command);
+  options->session.add_profile(command);
   command.footer(
       "Prints its address at once and 'The server is fired up and ready to roll!' when requests are taken. SIGTERM "
       "and\n"

@@ -111,6 +111,7 @@ server::ApiOptions ServerOptions::api_options() const {
   options.access.cors_origin = cors_origin;
   options.allow_special_in_content = allow_special_in_content;
   options.incremental_streams = stream_output;
+  options.profile_directory = session.profile_directory;
   options.health_timeout = milliseconds_of(health_timeout_seconds);
   // What clients of SGLang look for there; the key is not among it.
   options.server_info = nlohmann::ordered_json{{"host", host},

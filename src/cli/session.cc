@@ -121,6 +121,12 @@ void SessionOptions::add_captures(CommandLine& command) {
   command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare; 0: never");
 }
 
+void SessionOptions::add_profile(CommandLine& command) {
+  command.flag("--profile-capture,--enable-profile-cuda-graph", profile_capture,
+               "capture ahead and profile it: tables by device and host time, a trace for Perfetto, memory over time");
+  command.option("--profile-dir", profile_directory, "where profiles are written");
+}
+
 void SessionOptions::set_compile_options() {
   for (const std::string& option : compile_options) {
     const size_t equals = option.find('=');
@@ -217,6 +223,16 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
       throw Error(ErrorCode::kInvalidArgument, "--compilation-config cuts graphs, which only --mode piecewise does");
     }
     options.splitting_ops = parse_splitting_ops(options_.compilation_config, registry_);
+  }
+  const bool captures = options.mode == replay::Mode::kFull || options.mode == replay::Mode::kPiecewise;
+  if (options_.profile_capture && !captures && !mode) {
+    throw Error(ErrorCode::kInvalidArgument, "--profile-capture profiles captures, which --mode {} does not make",
+                options_.mode);
+  }
+  if (options_.profile_capture && captures) {
+    // Of several modes each has its own.
+    options.capture_profile_directory = std::filesystem::path(options_.profile_directory) /
+                                        (mode ? name_of(*mode) : std::string_view()) / "graph_capture_profile";
   }
   apply_compile_options(options_.compile, options_.named_options, mode || options_.given("--mode"), options);
   const char* debug_directory = std::getenv("REPRISE_DEBUG_DIR");

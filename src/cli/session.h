@@ -49,6 +49,8 @@ struct SessionOptions {
   std::vector<std::string> disabled_passes;
   bool inexact_fusions = false;
   std::string debug_directory;
+  bool profile_capture = false;
+  std::string profile_directory = "profile";
   std::string compilation_config;
   /// What `compile_options` are set upon, and the names of the options that are set.
   compile::CompileOptions compile;
@@ -59,7 +61,9 @@ struct SessionOptions {
   void add_device(CommandLine& command);
   void add_engine(CommandLine& command);
   void add_graph(CommandLine& command);
-  /// The same without --mode.
+  /// For commands that capture ahead when they are told to profile captures.
+  void add_profile(CommandLine& command);
+  /// The same as add_graph() without --mode.
   void add_captures(CommandLine& command);
 
  private:

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/observer.h"
 
 namespace reprise::compile {
 namespace {
@@ -131,16 +132,20 @@ void BoundGraph::prepare_streams(device::Stream& stream, device::CoreLimit outer
 
 void BoundGraph::run_nodes(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
                            int64_t first, int64_t last, device::CoreLimit outer) {
+  device::Device& device = stream.device();
+  const bool labelled = labels_ != nullptr && (recorder != nullptr || device.observer() != nullptr);
   for (Node& node : std::span(nodes_).subspan(static_cast<size_t>(first), static_cast<size_t>(last - first))) {
     device::Stream& target = stream_of(node, stream);
     switch (node.kind) {
       case Kind::kLaunch:
-        if (recorder != nullptr && node.op->traits().host_tiled) {
-          record_group(node, target, lists, *recorder);
+        if (labelled) {
+          const uint16_t label = labels_->of(*node.op, node.inputs);
+          const device::HostSpan span(device, node.op->name(), label);
+          target.annotate(label);
+          run_launch(node, target, lists, recorder);
+          target.annotate(0);
         } else {
-          if (recorder != nullptr) declare_accesses(node, target);
-          node.issue(target, lists);
-          if (recorder != nullptr) target.declare_accesses({});
+          run_launch(node, target, lists, recorder);
         }
         break;
       case Kind::kRecord:
@@ -154,6 +159,15 @@ void BoundGraph::run_nodes(device::Stream& stream, std::span<const ops::HostList
         break;
     }
   }
+}
+
+void BoundGraph::run_launch(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
+                            ops::UpdateRecorder* recorder) {
+  if (recorder == nullptr) return node.issue(stream, lists);
+  if (node.op->traits().host_tiled) return record_group(node, stream, lists, *recorder);
+  declare_accesses(node, stream);
+  node.issue(stream, lists);
+  stream.declare_accesses({});
 }
 
 void BoundGraph::declare_accesses(const Node& node, device::Stream& stream) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "ops/launch_labels.h"
 #include "ops/op_def.h"
 #include "ops/update_recorder.h"
 #include "tensor/tensor.h"
@@ -72,12 +73,17 @@ class BoundGraph {
   void run(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder, int64_t first,
            int64_t last);
 
+  /// Launches that are captured, or run while the device is observed, carry these labels. Must outlive the graph.
+  void set_labels(ops::LaunchLabels& labels) { labels_ = &labels; }
+
   /// Views into the arena; overwritten by the next run that shares it.
   std::span<const Tensor> outputs() const { return outputs_; }
   int64_t size() const { return static_cast<int64_t>(nodes_.size()); }
   const std::string& op_name(int64_t node) const { return nodes_[static_cast<size_t>(node)].op->name(); }
 
  private:
+  void run_launch(Node& node, device::Stream& stream, std::span<const ops::HostList> lists,
+                  ops::UpdateRecorder* recorder);
   void declare_accesses(const Node& node, device::Stream& stream);
   void run_nodes(device::Stream& stream, std::span<const ops::HostList> lists, ops::UpdateRecorder* recorder,
                  int64_t first, int64_t last, device::CoreLimit outer);
@@ -95,6 +101,7 @@ class BoundGraph {
   std::vector<std::string> side_stream_names_;
   size_t event_count_;
   bool has_limits_ = false;
+  ops::LaunchLabels* labels_ = nullptr;
   std::vector<device::MemoryAccess> accesses_;  ///< scratch
   std::vector<std::unique_ptr<device::Stream>> side_streams_;
   std::vector<std::unique_ptr<device::Event>> events_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -59,6 +60,8 @@ class Arena : public Storage {
   virtual size_t committed_bytes() const = 0;
 };
 
+class Observer;
+
 /// One device: memory, streams, events, capture. Its functions may be called from any thread.
 class Device {
  public:
@@ -88,6 +91,14 @@ class Device {
 
   /// The calling thread's own mode, default kGlobal, against which captures of others are held; returns the old one.
   virtual CaptureMode exchange_capture_mode(CaptureMode mode) = 0;
+
+  /// From here on `observer` is told what runs; null: nobody is. When it returns, the observer before it is called no
+  /// more. A device that cannot tell is silent.
+  virtual void set_observer(Observer* observer) { observer_.store(observer, std::memory_order_release); }
+  Observer* observer() const { return observer_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<Observer*> observer_ = nullptr;
 };
 
 }  // namespace reprise::device

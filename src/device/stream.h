@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,6 +61,10 @@ class Stream {
   /// Says what memory the launches that follow use at most, up to the next call; nothing: that is not known. In a
   /// capture, launches that do not disturb each other may run at the same time then; a device may also ignore it.
   virtual void declare_accesses(std::span<const MemoryAccess> accesses) { static_cast<void>(accesses); }
+
+  /// The launches that follow, up to the next call, carry a label that observers are told, also when they are replayed;
+  /// 0: none. It changes nothing else, and is no part of a captured graph's text and hash.
+  virtual void annotate(uint16_t label) { static_cast<void>(label); }
 
   /// Copies between device memory and device or pinned host memory. Pageable host memory: kPageableMemory on a stream
   /// that captures, and where a capture forbids it; otherwise the copy is done before the call returns.

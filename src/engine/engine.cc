@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/step_loop.h"
+#include "replay/profile_recording.h"
 
 namespace reprise::engine {
 namespace {
@@ -136,6 +137,9 @@ struct Engine::Parts {
   Statistics prompt_statistics = {};  // of prompt_logits(), whose steps are not the loop's
   StepLog step_log = {};
   Clock::time_point next_capture = {};
+  std::unique_ptr<replay::ProfileRecording> profile = {};
+  std::filesystem::path profile_directory = {};
+  std::optional<std::string> profile_text = {};         // of a profile that is saved
   std::optional<Clock::time_point> last_step_end = {};  // absent: there was nothing to do since
 
   Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
@@ -216,6 +220,35 @@ Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Engine::~Engine() = default;
 
 void Engine::capture(int32_t batch) {
+  if (parts_->options.capture_profile_directory.empty()) return capture_ahead(batch);
+  replay::ProfileRecording recording(parts_->runner);
+  capture_ahead(batch);
+  log_info("{}", recording.save(parts_->options.capture_profile_directory));
+}
+
+void Engine::start_profile(std::filesystem::path directory, int64_t steps) {
+  Parts& parts = *parts_;
+  if (parts.profile != nullptr && !parts.profile_text) {
+    throw Error(ErrorCode::kFailedPrecondition, "a profile is running already").remedy("stop it first");
+  }
+  parts.profile_directory = std::move(directory);
+  parts.profile_text.reset();
+  parts.profile.reset();  // the old one, before the device tells the new one
+  parts.profile = std::make_unique<replay::ProfileRecording>(parts.runner, steps, [&parts] {
+    parts.profile_text = parts.profile->save(parts.profile_directory);
+    log_info("{}", *parts.profile_text);
+  });
+}
+
+std::string Engine::stop_profile() {
+  Parts& parts = *parts_;
+  if (parts.profile == nullptr) throw Error(ErrorCode::kFailedPrecondition, "no profile is running");
+  const std::unique_ptr<replay::ProfileRecording> profile = std::move(parts.profile);
+  std::optional<std::string> text = std::exchange(parts.profile_text, std::nullopt);
+  return text ? *std::move(text) : profile->save(parts.profile_directory);
+}
+
+void Engine::capture_ahead(int32_t batch) {
   const std::vector<int32_t>& buckets = parts_->runner.buckets();
   parts_->runner.capture_prefill();
   if (batch == 0) return parts_->runner.capture();

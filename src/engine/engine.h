@@ -56,7 +56,9 @@ struct EngineOptions {
   bool force_recapture = false;                                  ///< debug: every decode step captures again
   std::vector<std::string> splitting_ops = {"paged_attention"};  ///< of mode piecewise
   std::filesystem::path debug_directory;                         ///< see RunnerOptions::debug_directory
-  ExpertBalanceOptions experts;                                  ///< of models whose experts are counted
+  /// capture() is profiled, and its profile written here, see replay::ProfileRecording; empty: none.
+  std::filesystem::path capture_profile_directory;
+  ExpertBalanceOptions experts;  ///< of models whose experts are counted
   /// See RunnerOptions::progress.
   std::function<void(int done, int total, const std::string& text)> progress;
 };
@@ -103,6 +105,13 @@ class Engine {
   int32_t waiting() const;
   int32_t open_requests() const;  ///< whose last event is still to come
 
+  /// Profiles what runs from here on, for `steps` steps (0: until stop_profile()), and writes the files of
+  /// replay::ProfileRecording. kFailedPrecondition while one is running.
+  void start_profile(std::filesystem::path directory, int64_t steps = 0);
+  /// Ends it. Gives its tables and where its files are, also of one that has ended by its steps. kFailedPrecondition
+  /// without any, kIo.
+  std::string stop_profile();
+
   /// Float32 logits [T, vocabulary] of every position of `ids`, read in chunks or token by token. Needs free pages.
   std::vector<float> prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options = {});
 
@@ -124,6 +133,7 @@ class Engine {
  private:
   struct Parts;
   explicit Engine(std::unique_ptr<Parts> parts);
+  void capture_ahead(int32_t batch);
   std::unique_ptr<Parts> parts_;
 };
 

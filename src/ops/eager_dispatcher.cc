@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "device/observer.h"
 #include "ops/checks.h"
 
 namespace reprise::ops {
@@ -32,7 +33,7 @@ void EagerDispatcher::dispatch(std::string_view op, std::span<const Tensor> inpu
                 .attributes = attributes,
                 .outputs = outputs,
                 .stream = lane().stream};
-    run(entry, call);
+    labels_ != nullptr&& device_.observer() != nullptr ? run_labelled(entry, call) : run(entry, call);
   } catch (Error& error) {
     error.add_context(fmt::format("{}:{}", where.file_name(), where.line()));
     throw;
@@ -49,6 +50,19 @@ const EagerDispatcher::Entry& EagerDispatcher::find(std::string_view op) {
     entry = {&found, found.kernel(device_.name())};
   }
   return entry;
+}
+
+void EagerDispatcher::run_labelled(const Entry& entry, OpCall& call) {
+  const uint16_t label = labels_->of(call.op, call.inputs);
+  const device::HostSpan span(device_, call.op.name(), label);
+  call.stream->annotate(label);
+  try {
+    run(entry, call);
+  } catch (...) {
+    call.stream->annotate(0);
+    throw;
+  }
+  call.stream->annotate(0);
 }
 
 void EagerDispatcher::run(const Entry& entry, OpCall& call) {

@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "ops/dispatcher.h"
+#include "ops/launch_labels.h"
 #include "ops/registry.h"
 #include "ops/scope_stack.h"
 
@@ -44,6 +45,10 @@ class EagerDispatcher final : public Dispatcher {
   void begin_outside();
   void end_outside();
 
+  /// While the device is observed, calls are spans of the host with these labels, and so are their launches. Must
+  /// outlive the dispatcher.
+  void set_labels(LaunchLabels& labels) { labels_ = &labels; }
+
   /// Calls so far, views included.
   int64_t dispatches() const { return dispatches_; }
   device::Stream& stream() const { return stream_; }
@@ -75,6 +80,7 @@ class EagerDispatcher final : public Dispatcher {
   void change_scope(const ScopeChange& change, std::source_location where);
   void apply_core_limit();
   void run(const Entry& entry, OpCall& call);
+  void run_labelled(const Entry& entry, OpCall& call);
   void prepare_tiling(const OpKernel& kernel, OpCall& call);
   void prepare_workspace(const OpKernel& kernel, OpCall& call);
 
@@ -89,6 +95,7 @@ class EagerDispatcher final : public Dispatcher {
   std::map<std::string, int32_t, std::less<>> lane_numbers_;
   std::map<std::string, NamedEvent, std::less<>> events_;
   device::CoreLimit outer_limit_;  ///< of the dispatcher's own stream outside of all scopes
+  LaunchLabels* labels_ = nullptr;
   int64_t dispatches_ = 0;
 };
 

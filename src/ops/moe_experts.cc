@@ -1,5 +1,7 @@
 #include "ops/moe_experts.h"
 
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "ops/checks.h"

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/observer.h"
 
 namespace reprise::replay {
 namespace {
@@ -117,6 +118,7 @@ CaptureCache::Entry& CaptureCache::capture_variant(Entry& entry, std::span<const
 std::unique_ptr<CaptureCache::Entry> CaptureCache::capture_graph(std::shared_ptr<compile::BoundGraph> bound,
                                                                  std::span<const ops::HostList> lists,
                                                                  device::CoreLimit limit) {
+  const device::HostSpan span(device_, "capture_graph");
   capture_stream_->set_core_limit(limit);
   const auto start = std::chrono::steady_clock::now();
   auto entry = std::make_unique<Entry>();
@@ -147,6 +149,7 @@ void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std:
     discard([&] { capture_stream_->end_capture(); });
     throw;
   }
+  const device::HostSpan span(device_, "end_capture");
   entry.pieces.push_back({capture_stream_->end_capture(), -1});
 }
 
@@ -209,6 +212,7 @@ void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::s
     }
     update_stream.end_task_update();
   };
+  const device::HostSpan span(device_, "update_and_replay");
   if (order_ == device::UpdateOrder::kUpdateThenReplay) {
     for (ops::UpdateRecord& record : entry.records) update(stream, record);
     queue(entry, stream, lists);

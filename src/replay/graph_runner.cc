@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/observer.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/in_place.h"
+#include "replay/profile.h"
 #include "replay/static_inputs.h"
 #include "replay/step_captures.h"
 #include "replay/step_program.h"
@@ -23,6 +25,23 @@ CaptureOptions capture_options(const ops::Registry& registry, const RunnerOption
   result.mode = options.capture_error_mode;
   return result;
 }
+
+/// How often a graph is replayed for a profile of its capture.
+constexpr int kProfiledReplays = 2;
+
+/// The span of a step in profiles: "decode step of 8".
+class StepSpan {
+ public:
+  StepSpan(const device::Device& device, const StepBatch& batch)
+      : span_(device, device.observer() == nullptr ? std::string() : name(batch)) {}
+
+ private:
+  static std::string name(const StepBatch& batch) {
+    return batch.is_decode() ? fmt::format("{} {}", kDecodeStepSpan, batch.sequences())
+                             : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
+  }
+  device::HostSpan span_;
+};
 
 }  // namespace
 
@@ -49,6 +68,7 @@ class GraphRunner::Implementation {
     if (options_.capture_limit < 1) {
       throw Error(ErrorCode::kInvalidArgument, "capture_limit is {}, must be at least 1", options_.capture_limit);
     }
+    eager_.set_labels(labels_);
     DebugDump::make_root(options_.debug_directory);
     if (captures() && options_.scratch_slots < buckets_.back()) {
       throw Error(ErrorCode::kInvalidArgument, "{} scratch slots cannot hold the {} rows of the largest graph batch",
@@ -66,7 +86,10 @@ class GraphRunner::Implementation {
         throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", size);
       }
     }
-    captures_.capture_series(StepKind::kDecode, std::move(sizes));
+    captures_.capture_series(StepKind::kDecode, sizes);
+    for (const int32_t size : sizes) {
+      if (device_.observer() != nullptr && captures_.find(StepKind::kDecode, size) != nullptr) replay_for_profile(size);
+    }
   }
 
   void capture_prefill() { captures_.capture_series(StepKind::kPrefill, prefill_sizes_); }
@@ -77,6 +100,7 @@ class GraphRunner::Implementation {
   LogitsView run(const StepBatch& batch) {
     check(batch);
     if (batch.tokens() == 0) return {nullptr, 0, vocabulary_};
+    const StepSpan span(device_, batch);
     try {
       return run_checked(batch);
     } catch (...) {
@@ -110,6 +134,8 @@ class GraphRunner::Implementation {
     return entry == nullptr ? std::string() : entry->core_choice();
   }
 
+  device::Device& device() const { return device_; }
+  const ops::LaunchLabels& labels() const { return labels_; }
   const StepCounters& counters() const { return counters_; }
   StepReason last_reason() const { return last_reason_; }
   const CaptureReport& report() const { return captures_.report(); }
@@ -171,6 +197,7 @@ class GraphRunner::Implementation {
     options.passes = options_.passes;
     options.debug_directory = options_.debug_directory;
     options.poison = options_.poison;
+    options.labels = &labels_;
     return std::make_unique<StepProgram>(registry_, device_, method_, names_, std::move(options));
   }
 
@@ -278,6 +305,7 @@ class GraphRunner::Implementation {
 
   /// Waits for the step and makes its logits readable.
   LogitsView fetch(const Tensor& logits, int32_t rows) {
+    const device::HostSpan span(device_, "synchronize");
     if (device_.capabilities().host_addressable) {
       stream_->synchronize();
       return {logits.data_as<const float>(), rows, vocabulary_};
@@ -289,6 +317,27 @@ class GraphRunner::Implementation {
     stream_->copy_async(host_logits_->data(), logits.data(), bytes, device::CopyKind::kDeviceToHost);
     stream_->synchronize();
     return {static_cast<const float*>(host_logits_->data()), rows, vocabulary_};
+  }
+
+  /// A profile of captures shows what was captured at work: replayed twice, as the warm-ups of other engines are, with
+  /// rows that attend to one token of scratch memory each. These are no steps, and are not counted.
+  void replay_for_profile(int32_t size) {
+    StepBatch batch;
+    batch.max_pages = 1;
+    for (int32_t i = 0; i < size; ++i) {
+      batch.token_ids.push_back(0);
+      batch.positions.push_back(0);
+      batch.slots.push_back(i);
+      batch.query_lengths.push_back(1);
+      batch.kv_lengths.push_back(1);
+      batch.block_tables.push_back(0);
+      if (options_.sequence_state) batch.sequence_slots.push_back(i);
+    }
+    for (int i = 0; i < kProfiledReplays; ++i) {
+      const StepSpan span(device_, batch);
+      LogitsView logits;
+      replay(StepKind::kDecode, size, batch, logits);
+    }
   }
 
   StepProgram& program_of(StepKind kind) { return kind == StepKind::kDecode ? decode_program() : prefill_program(); }
@@ -310,6 +359,7 @@ class GraphRunner::Implementation {
   RunnerOptions options_;
   std::vector<int32_t> buckets_;
   std::vector<int32_t> prefill_sizes_;
+  ops::LaunchLabels labels_;  // before all that launches
   std::unique_ptr<device::Stream> stream_;
   ops::EagerDispatcher eager_;
   StaticInputs eager_inputs_;
@@ -342,6 +392,10 @@ bool GraphRunner::capture_wanted() { return implementation_->capture_wanted(); }
 bool GraphRunner::wants_capture() const { return implementation_->wants_capture(); }
 
 LogitsView GraphRunner::run(const StepBatch& batch) { return implementation_->run(batch); }
+
+device::Device& GraphRunner::device() const { return implementation_->device(); }
+
+const ops::LaunchLabels& GraphRunner::labels() const { return implementation_->labels(); }
 
 const StepCounters& GraphRunner::counters() const { return implementation_->counters(); }
 

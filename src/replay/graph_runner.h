@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "graph/graph.h"
 #include "ops/forward_context.h"
+#include "ops/launch_labels.h"
 #include "ops/registry.h"
 #include "replay/buckets.h"
 #include "replay/step_batch.h"
@@ -99,7 +100,8 @@ class GraphRunner {
   GraphRunner(const GraphRunner&) = delete;
   GraphRunner& operator=(const GraphRunner&) = delete;
 
-  /// Captures buckets ahead (all, or those given). Otherwise a bucket is captured when it is first needed. A bucket
+  /// Captures buckets ahead (all, or those given). While the device is observed, each is replayed twice, so that a
+  /// profile shows its kernels. Otherwise a bucket is captured when it is first needed. A bucket
   /// that fails costs only itself. Does nothing in modes without capture.
   void capture(std::span<const int32_t> sizes = {});
 
@@ -114,6 +116,9 @@ class GraphRunner {
   /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
   LogitsView run(const StepBatch& batch);
 
+  device::Device& device() const;
+  /// What the launches' labels stand for, in profiles.
+  const ops::LaunchLabels& labels() const;
   const StepCounters& counters() const;
   /// How the last step ran.
   StepReason last_reason() const;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "compile/tracer.h"
+#include "device/observer.h"
 #include "graph/hash.h"
 
 namespace reprise::replay {
@@ -11,11 +12,13 @@ namespace reprise::replay {
 StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, const CountedMethod& method,
                          const ParameterNames& names, Options options)
     : registry_(registry),
+      device_(device),
       method_(method),
       names_(names),
       options_(std::move(options)),
       inputs_(device, options_.limits, options_.poison) {
   options_.passes.device = std::string(device.name());
+  const device::HostSpan span(device_, "compile " + options_.name);
   dump_ = DebugDump(options_.debug_directory, options_.name);
   executable_ =
       std::make_unique<compile::Executable>(compile_method(dump_, pass_reports_), device.name(),
@@ -36,12 +39,14 @@ graph::Graph StepProgram::compile_method(DebugDump& dump, std::vector<compile::P
     manager.set_observer(
         [&dump](const compile::Pass& pass, const graph::Graph& now) { dump.after_pass(pass.name, now); });
   }
+  const device::HostSpan span(device_, "passes");
   reports = manager.run(graph);
   dump.passes(reports);
   return graph;
 }
 
 graph::Graph StepProgram::trace_method() const {
+  const device::HostSpan span(device_, "trace");
   const StepLimits& limits = options_.limits;
   compile::Tracer tracer(registry_, options_.name);
   const Dim tokens = Dim::symbolic(tracer.symbol("tokens", 1, limits.tokens));
@@ -65,8 +70,11 @@ graph::Graph StepProgram::trace_method() const {
 }
 
 std::unique_ptr<compile::BoundGraph> StepProgram::bind(int32_t tokens, int32_t sequences) {
+  const device::HostSpan span(device_, "bind");
   const std::vector<int64_t> symbols = {tokens, sequences};
-  return executable_->bind(symbols, arena_, inputs_.tensors(tokens, sequences, options_.all_logits));
+  auto bound = executable_->bind(symbols, arena_, inputs_.tensors(tokens, sequences, options_.all_logits));
+  if (options_.labels != nullptr) bound->set_labels(*options_.labels);
+  return bound;
 }
 
 void StepProgram::poison_arena(device::Stream& stream) {

@@ -36,6 +36,7 @@ class StepProgram {
     compile::PassOptions passes;
     std::filesystem::path debug_directory;  ///< see DebugDump; empty: nothing is written
     bool poison = false;
+    ops::LaunchLabels* labels = nullptr;  ///< of launches, for profiles; must outlive what is bound
   };
 
   StepProgram(const ops::Registry& registry, device::Device& device, const CountedMethod& method,
@@ -61,6 +62,7 @@ class StepProgram {
   graph::Graph compile_method(DebugDump& dump, std::vector<compile::PassReport>& reports) const;
 
   const ops::Registry& registry_;
+  device::Device& device_;
   const CountedMethod& method_;
   const ParameterNames& names_;
   Options options_;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ struct ApiOptions {
   bool incremental_streams = false;
   /// The engine's thread counts as wedged, and /health says 503, when it was not seen for so long.
   std::chrono::milliseconds health_timeout{20'000};
+  /// Profiles are written into directories of their own below this one.
+  std::filesystem::path profile_directory = "profile";
   /// What /get_server_info tells besides: the options of the program as a JSON object.
   std::string server_info = "{}";
 };

@@ -1,3 +1,6 @@
+#include <chrono>
+#include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -51,8 +54,44 @@ void flush_cache(const ApiContext& context, const HttpRequest& /*http*/, const s
   }));
 }
 
-void profile(const ApiContext& /*context*/, const HttpRequest& http, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond(error_response(501, fmt::format("{} is not built yet.", http.path), {}, "not_built"));
+/// Runs `work` on the engine's thread and answers with the text that it gives.
+void run_profile_task(const ApiContext& context, const std::shared_ptr<Exchange>& exchange,
+                      std::function<std::string(engine::Engine&)> work) {
+  context.require_ready();
+  const auto answer = std::make_shared<TaskAnswer>(exchange);
+  static_cast<void>(context.service.run([answer, work = std::move(work)](engine::Engine& engine) {
+    try {
+      answer->respond(text_response(200, work(engine)));
+    } catch (const Error& error) {
+      answer->respond(error_response(error.code() == ErrorCode::kFailedPrecondition ? 400 : 500, error.what()));
+    }
+  }));
+}
+
+/// The body may be missing. Where files are written is the operator's choice, not the client's.
+void start_profile(const ApiContext& context, const HttpRequest& http, const std::shared_ptr<Exchange>& exchange) {
+  const Json body = http.body.empty() ? Json::object() : parse_json_body(http.body);
+  RequestFields fields(body);
+  const int64_t steps = fields.integer("num_steps", 1).value_or(0);
+  fields.refuse("output_dir", "profiles are written below the server's --profile-dir");
+  fields.refuse("start_step", "a profile starts at once");
+  fields.refuse("profile_by_stage", "prompt and decode steps are told apart by their names");
+  fields.refuse("with_stack", "stacks are not recorded");
+  fields.refuse("merge_profiles", "there is one process");
+  // Host, device and memory are always recorded, with shapes.
+  fields.ignore({"activities", "record_shapes"});
+  fields.finish();
+  const std::filesystem::path directory =
+      context.options.profile_directory /
+      fmt::format("profile-{}", std::chrono::system_clock::now().time_since_epoch().count());
+  run_profile_task(context, exchange, [directory, steps](engine::Engine& engine) {
+    engine.start_profile(directory, steps);
+    return std::string("Start profiling.\n");
+  });
+}
+
+void stop_profile(const ApiContext& context, const HttpRequest& /*http*/, const std::shared_ptr<Exchange>& exchange) {
+  run_profile_task(context, exchange, [](engine::Engine& engine) { return engine.stop_profile(); });
 }
 
 }  // namespace
@@ -67,8 +106,8 @@ void add_control_endpoints(Router& router, ApiContext& context) {
   };
   router.add({"POST"}, "/abort_request", route(abort_request, true));
   router.add({"GET", "POST"}, "/flush_cache", route(flush_cache, false));
-  router.add({"GET", "POST"}, "/start_profile", route(profile, false));
-  router.add({"GET", "POST"}, "/stop_profile", route(profile, false));
+  router.add({"GET", "POST"}, "/start_profile", route(start_profile, false));
+  router.add({"GET", "POST"}, "/stop_profile", route(stop_profile, false));
 }
 
 }  // namespace reprise::server

@@ -61,6 +61,7 @@ HttpResponse server_info(const ApiContext& context, const HttpRequest& /*request
     json["max_req_input_len"] = context.max_context() - 1;
     json["context_len"] = info->options.max_context;
     json["architecture"] = info->model.architecture;
+    json["vocab_size"] = info->model.vocabulary;
     json["decode_mode"] = replay::name_of(snapshot.mode);
     json["graph_batch_sizes"] = info->graph_batch_sizes;
     state["memory_usage"]["kvcache"] = static_cast<double>(info->kv_bytes) / (1 << 30);

@@ -5,7 +5,8 @@ import re
 import unittest
 
 import program
-from fake_server import DONE, FakeServer, event, generate_events
+from fake_server import DONE, FakeServer, event
+from server import Server
 
 DATA = program.MINI / "test.jsonl"
 PROBLEMS = program.json_lines(DATA.read_text())
@@ -155,6 +156,56 @@ class EvalServer(unittest.TestCase):
             done = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, *arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn(message, done.stderr)
+
+
+class AgainstReprise(unittest.TestCase):
+    """The clients and the server of this project, with each other."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(program.MINI)
+        cls.url = f"http://127.0.0.1:{cls.server.port}"
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def test_bench_serve_over_every_interface(self):
+        out = program.temporary_directory(self) / "results.jsonl"
+        for backend, dataset in (("sglang", "random-ids"), ("sglang-oai", "random-ids"), ("vllm", "random"),
+                                 ("sglang-oai-chat", "random")):
+            done = program.run_well("bench", "serve", "--base-url", self.url, "--backend", backend, "--dataset-name",
+                                    dataset, "--tokenizer", program.MINI, "--num-prompts", 6, "--input-len", 24,
+                                    "--output-len", 7, "--random-range-ratio", 1, "--max-concurrency", 3,
+                                    "--flush-cache", "--output-file", out, "--output-details")
+            result = program.json_lines(out.read_text())[-1]
+            self.assertEqual((result["completed"], result["failed"]), (6, 0), done.stderr)
+            self.assertEqual(result["total_output_tokens"], 42)
+            if backend != "sglang-oai-chat":  # whose template adds tokens
+                self.assertEqual(result["total_input_tokens"], 144)
+                # Six gaps of seven tokens, less those that came with the first event of a fast model.
+                self.assertIn(sum(map(len, result["itls"])), range(1, 37))
+            self.assertEqual(result["requests_without_usage"], 0)
+            self.assertEqual(result["requests_with_estimated_itl"], 0)
+            steps = re.search(r"Decode steps by mode: +full: (\d+) of (\d+) replayed", done.stdout)
+            self.assertIsNotNone(steps, done.stdout)
+            self.assertGreaterEqual(int(steps.group(1)), 6)
+            self.assertIn("emptied before", done.stdout)
+
+    def test_one_batch_server(self):
+        out = program.temporary_directory(self) / "result.jsonl"
+        done = program.run_well("bench", "one-batch-server", "--model", "None", "--base-url", self.url, "--batch-size",
+                                1, 4, "--input-len", 32, "--output-len", 8, "--result-filename", out)
+        self.assertEqual(len(program.json_lines(out.read_text())), 2)
+        self.assertRegex(done.stdout, r"decode steps: full: (7 of 7|\d+ of \d+) replayed")
+
+    def test_gsm8k_gives_the_score_of_the_model_here(self):
+        arguments = ["eval", "gsm8k", "--data", DATA, "--num-questions", 12, "--json"]
+        here = json.loads(program.run_well(*arguments, "-m", program.MINI).stdout)
+        for backend in ("sglang", "sglang-oai"):
+            there = json.loads(program.run_well(*arguments, "--base-url", self.url, "--backend", backend).stdout)
+            self.assertEqual((there["right"], there["output_tokens"]), (here["right"], here["output_tokens"]))
+            self.assertIn("replayed", there["decode_steps"])
 
 
 class CompareModes(unittest.TestCase):

@@ -54,6 +54,7 @@ std::shared_ptr<Storage> CpuCore::allocate(size_t bytes, MemoryKind kind) {
     expired = memory.take_expired_owners();
     block = memory.allocate(bytes, kind);
     ++counters.allocations;
+    note_memory(MemoryRecord::Kind::kAllocate, block.data, bytes);
   }
   return std::make_shared<PoolStorage>(shared_from_this(), block, bytes);
 }

@@ -9,6 +9,7 @@
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/executor.h"
 #include "device/cpu/memory_pool.h"
+#include "device/observer.h"
 
 namespace reprise::device::cpu {
 
@@ -49,6 +50,12 @@ class CpuCore : public std::enable_shared_from_this<CpuCore> {
   /// Whether the live captures forbid the calling thread what is unsafe during capture.
   bool forbids_unsafe_calls() const;
   CaptureMode exchange_capture_mode(CaptureMode mode);
+  /// Tells the observer, if there is one.
+  void note_memory(MemoryRecord::Kind kind, const void* address, size_t bytes) {
+    Observer* observer = executor.observer();
+    if (observer != nullptr) [[unlikely]]
+      observer->on_memory({kind, address, bytes, memory.allocated_bytes()});
+  }
 
  private:
   std::vector<CaptureSession*> sessions_;  ///< live captures

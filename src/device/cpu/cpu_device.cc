@@ -72,6 +72,12 @@ class CpuDevice : public Device {
   void fill(void* destination, unsigned char value, size_t bytes) override;
   void synchronize() override;
 
+  void set_observer(Observer* observer) override {
+    Executor::Lock lock(core_->mutex);
+    core_->executor.set_observer(lock, observer);
+    Device::set_observer(observer);
+  }
+
   CaptureMode exchange_capture_mode(CaptureMode mode) override {
     const std::lock_guard lock(core_->mutex);
     return core_->exchange_capture_mode(mode);

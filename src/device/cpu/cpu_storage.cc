@@ -8,6 +8,7 @@ PoolStorage::~PoolStorage() {
   const std::lock_guard lock(core_->mutex);
   core_->memory.release(block_, core_->executor.last_sequence());
   core_->memory.reclaim(core_->executor.done_sequence());
+  core_->note_memory(MemoryRecord::Kind::kFree, block_.data, bytes());
 }
 
 AdoptedStorage::~AdoptedStorage() {
@@ -23,6 +24,7 @@ CpuArena::~CpuArena() {
   {
     const std::lock_guard lock(core_->mutex);
     core_->memory.release_reservation(static_cast<std::byte*>(data()), committed_, core_->executor.last_sequence());
+    core_->note_memory(MemoryRecord::Kind::kFree, data(), committed_);
   }
   core_->reclaim();
 }
@@ -34,6 +36,7 @@ void CpuArena::commit(size_t wanted) {
   const std::lock_guard lock(core_->mutex);
   if (wanted <= committed_) return;
   core_->memory.commit(static_cast<std::byte*>(data()), committed_, wanted);
+  core_->note_memory(MemoryRecord::Kind::kCommit, data(), wanted - committed_);
   committed_ = wanted;
 }
 

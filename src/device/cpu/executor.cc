@@ -86,6 +86,7 @@ bool Executor::step(Lock& lock, const StreamQueue* target) {
   StreamQueue* queue = pick(target);
   if (queue == nullptr) return false;
   executing_ = true;
+  runner_.set_observer(observer_);
   memory_.open();
   lock.unlock();
   execute(*queue);
@@ -129,6 +130,11 @@ bool Executor::sleep(Lock& lock, Deadline deadline) {
 
 void Executor::wait_until_paused(Lock& lock) {
   while (executing_) sleep(lock, std::nullopt);
+}
+
+void Executor::set_observer(Lock& lock, Observer* observer) {
+  wait_until_paused(lock);
+  observer_ = observer;
 }
 
 }  // namespace reprise::device::cpu

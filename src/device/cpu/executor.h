@@ -62,6 +62,10 @@ class Executor {
   /// Waits until no thread executes, so that what runs can be looked at.
   void wait_until_paused(Lock& lock);
 
+  /// Waits until no thread executes. Null: nobody is told what runs.
+  void set_observer(Lock& lock, Observer* observer);
+  Observer* observer() const { return observer_; }
+
  private:
   /// Executes a part of the most urgent queue. False when another thread executes or nothing can run.
   bool step(Lock& lock, const StreamQueue* target);
@@ -78,6 +82,7 @@ class Executor {
   std::vector<StreamQueue*> queues_;  ///< most urgent first
   uint64_t sequence_ = 0;
   bool executing_ = false;
+  Observer* observer_ = nullptr;
   int sleepers_ = 0;
   std::condition_variable changed_;
 };

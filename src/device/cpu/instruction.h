@@ -90,6 +90,7 @@ struct Instruction {
   /// Of launches in captured graphs: so many instructions from here on hold launches of which none uses what another
   /// one writes, and nothing else that does anything. 0: not known.
   uint16_t independent = 0;
+  uint16_t label = 0;  ///< see Stream::annotate()
   union {
     LaunchOperands launch;
     CopyOperands copy;

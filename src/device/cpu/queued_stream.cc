@@ -132,6 +132,7 @@ void QueuedStream::launch(const Kernel& kernel, int64_t tiles, std::span<const s
   instruction.launch = {&kernel, nullptr, tiles};
   Lock lock(core_->mutex);
   check_open("launch");
+  instruction.label = label_;
   instruction.threads = thread_limit();
   if (update_) return launch_as_update(instruction, arguments, tail);
   if (capture_ != nullptr) {
@@ -147,6 +148,11 @@ void QueuedStream::declare_accesses(std::span<const MemoryAccess> accesses) {
   const Lock lock(core_->mutex);
   if (capture_ == nullptr) return;
   accesses_.assign(accesses.begin(), accesses.end());
+}
+
+void QueuedStream::annotate(uint16_t label) {
+  const Lock lock(core_->mutex);
+  label_ = label;
 }
 
 void QueuedStream::copy_async(void* destination, const void* source, size_t bytes, CopyKind kind) {

@@ -31,6 +31,8 @@ class QueuedStream : public CpuStream {
 
   void declare_accesses(std::span<const MemoryAccess> accesses) override;
 
+  void annotate(uint16_t label) override;
+
   void synchronize() override;
   bool synchronize_for(int timeout_ms) override;
   bool query() override;
@@ -102,6 +104,7 @@ class QueuedStream : public CpuStream {
   uint16_t lane_ = 0;                        ///< there
   std::optional<Update> update_;
   InstructionList staged_;              ///< the update's launches
+  uint16_t label_ = 0;                  ///< of the launches that come next
   std::vector<MemoryAccess> accesses_;  ///< of the launches of a capture that come next; empty: not known
 };
 

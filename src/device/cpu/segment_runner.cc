@@ -59,6 +59,24 @@ void call_guarded(const Function& function, std::exception_ptr& error) {
   }
 }
 
+static_assert(std::chrono::steady_clock::period::den == 1000000000, "observers are told nanoseconds");
+
+/// What observers are told of: work, and not what orders it.
+const char* observed_name(const Instruction& instruction) {
+  switch (instruction.opcode) {
+    case Opcode::kLaunch:
+      return instruction.launch.kernel->name;
+    case Opcode::kCopy:
+      return "copy";
+    case Opcode::kFill:
+      return "fill";
+    case Opcode::kHostFunction:
+      return "host_function";
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 int SegmentRunner::chunks_of(const Instruction& launch, int threads) {
@@ -231,9 +249,21 @@ void SegmentRunner::run_observed(std::span<Instruction> segment, int threads, st
   }
 }
 
+void SegmentRunner::run_profiled(std::span<const Instruction> segment, int most_threads, std::exception_ptr& error) {
+  const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch().count(); };
+  for (const Instruction& instruction : segment) {
+    const char* name = observed_name(instruction);
+    const int64_t begin = now();
+    perform(instruction, width_of(instruction, most_threads), error);
+    if (name != nullptr) observer_->on_work({name, instruction.label, instruction.lane, begin, now()});
+  }
+}
+
 void SegmentRunner::run(std::span<const Instruction> segment, std::exception_ptr& error) {
   call_guarded(
       [&] {
+        if (observer_ != nullptr) [[unlikely]]
+          return run_profiled(segment, team_.size(), error);
         for (const Instruction& instruction : segment) {
           const int threads = width_of(instruction, team_.size());
           if (instruction.opcode == Opcode::kLaunch && threads > 1) {
@@ -250,6 +280,8 @@ void SegmentRunner::run(std::span<Instruction> segment, Options options, std::ex
   const int threads = options.alone ? 1 : team_.size();
   call_guarded(
       [&] {
+        if (observer_ != nullptr) [[unlikely]]
+          return run_profiled(segment, threads, error);
         if (options.observe && team_.size() > 1) {
           run_observed(segment, threads, error);
         } else {

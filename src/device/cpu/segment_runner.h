@@ -6,6 +6,7 @@
 #include "base/thread_team.h"
 #include "device/cpu/instruction.h"
 #include "device/cpu/launch_times.h"
+#include "device/observer.h"
 
 namespace reprise::device::cpu {
 
@@ -23,6 +24,8 @@ class SegmentRunner {
   explicit SegmentRunner(ThreadTeam& team) : team_(team) {}
 
   int threads() const { return team_.size(); }
+  /// Who is told how long each instruction takes; launches that could be done together are done one by one then.
+  void set_observer(Observer* observer) { observer_ = observer; }
 
   /// Runs one segment. A host function's exception is put into `error` when none is there yet; the instructions after
   /// it still run. So is that of a kernel (which must not throw), but it ends the segment.
@@ -45,9 +48,11 @@ class SegmentRunner {
   void run_alone(std::span<const Instruction> segment, std::exception_ptr& error);
   void run_shared(std::span<const Instruction> segment, std::exception_ptr& error);
   void run_observed(std::span<Instruction> segment, int threads, std::exception_ptr& error);
+  void run_profiled(std::span<const Instruction> segment, int most_threads, std::exception_ptr& error);
 
   ThreadTeam& team_;
   LaunchTimes times_;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace reprise::device::cpu

@@ -1,0 +1,86 @@
+"""Profiles of captures and of running steps, as a user asks for them."""
+import json
+import unittest
+
+import program
+from server import Server
+
+
+class CaptureProfile(unittest.TestCase):
+    def check_files(self, directory):
+        for name in ("tables.txt", "trace.json", "memory.json"):
+            self.assertTrue((directory / name).is_file(), name)
+        events = json.loads((directory / "trace.json").read_text())["traceEvents"]
+        self.assertGreater(sum(event["ph"] == "X" and event["pid"] == 2 for event in events), 50)
+        self.assertGreater(len(json.loads((directory / "memory.json").read_text())["events"]), 0)
+        return (directory / "tables.txt").read_text()
+
+    def test_generate_captures_ahead_and_goes_on_as_without(self):
+        directory = program.temporary_directory(self)
+        arguments = ["generate", "-m", program.MINI, "-p", "Question: What is 2 and 3?\nAnswer:", "-n", 12]
+        plain = program.run_well(*arguments)
+        done = program.run_well(*arguments, "--enable-profile-cuda-graph", "--profile-dir", directory)
+        self.assertEqual(done.stdout, plain.stdout)
+        tables = self.check_files(directory / "graph_capture_profile")
+        for text in ("Sorted by Device Time:", "Sorted by CPU Time:", "Self Device time total: ",
+                     "Idle share of a decode step of 1: "):
+            self.assertIn(text, tables)
+            self.assertIn(text, done.stderr)
+        self.assertIn(f"Memory Usage is saved to {directory}/graph_capture_profile/memory.json", done.stderr)
+        self.assertRegex(done.stderr, r"decode .* steps: 11 replayed, 0 eager")
+        self.assertIn("captures ", done.stderr)
+
+    def test_each_mode_of_a_benchmark_has_a_profile_of_its_own(self):
+        directory = program.temporary_directory(self)
+        program.run_well("bench", "decode", "-m", program.MINI, "--batch-size", "1,2", "--input-len", 8, "--steps", 2,
+                         "--rounds", 1, "--modes", "eager,full,piecewise", "--profile-capture", "--profile-dir",
+                         directory)
+        self.assertEqual(sorted(path.name for path in directory.iterdir()), ["full", "piecewise"])
+        for mode in ("full", "piecewise"):
+            self.assertIn("Idle share of a decode step of 2: ",
+                          self.check_files(directory / mode / "graph_capture_profile"))
+
+    def test_modes_without_captures_are_refused(self):
+        done = program.run("generate", "-m", program.MINI, "-p", "a", "--mode", "eager", "--profile-capture")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--mode eager does not make", done.stderr)
+
+
+class StepProfile(unittest.TestCase):
+    def test_a_server_profiles_running_steps(self):
+        directory = program.temporary_directory(self)
+        server = Server(program.MINI, "--profile-dir", directory)
+        generate = {"text": "Question: What is 2 and 3?\nAnswer:", "sampling_params": {
+            "max_new_tokens": 9, "ignore_eos": True, "temperature": 0}}
+        try:
+            plain = server.post("/generate", generate)[1]["text"]
+            self.assertEqual(server.ask("POST", "/stop_profile")[0], 400)
+            self.assertEqual(server.ask("POST", "/start_profile")[0], 200)
+            self.assertEqual(server.ask("POST", "/start_profile", {})[0], 400)
+            self.assertEqual(server.post("/generate", generate)[1]["text"], plain)
+            status, _, tables = server.ask("POST", "/stop_profile")
+            self.assertEqual(status, 200)
+            self.assertIn(b"Idle share of a decode step of 1: ", tables)
+            self.assertRegex(tables, rb"linear\.\S+ .* \[\[1, 192\], \[1024, 192\], \[\]\]\n")
+
+            # So many steps, and then by itself.
+            self.assertEqual(server.ask("POST", "/start_profile", {"num_steps": 3})[0], 200)
+            server.post("/generate", generate)
+            self.assertEqual(len(list(directory.glob("profile-*/trace.json"))), 2)
+            last = max(directory.glob("profile-*"), key=lambda path: path.name)
+            events = json.loads((last / "trace.json").read_text())["traceEvents"]
+            self.assertEqual(sum(event["name"].startswith(("decode step of", "prompt step of")) for event in events), 3)
+            self.assertEqual(server.ask("GET", "/stop_profile")[0], 200)
+            self.assertEqual(server.post("/generate", generate)[1]["text"], plain)
+
+            for body in ({"output_dir": "/tmp/x"}, {"num_steps": 0}, {"with_stack": True}, {"other": 1}):
+                self.assertEqual(server.ask("POST", "/start_profile", body)[0], 400, body)
+            # One that is running when the server ends.
+            self.assertEqual(server.ask("POST", "/start_profile", {"activities": ["CPU"], "with_stack": False})[0], 200)
+        finally:
+            code, log = server.stop()
+        self.assertEqual(code, 0, log)
+
+
+if __name__ == "__main__":
+    unittest.main()
