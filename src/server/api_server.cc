@@ -28,7 +28,8 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
                                        context_->options.http);
   context_->http = http_.get();
   context_->relay =
-      std::make_shared<EventRelay>([http = http_.get()](std::function<void()> task) { http->post(std::move(task)); });
+      std::make_shared<EventRelay>([http = http_.get()](std::function<void()> task) { http->post(std::move(task)); },
+                                   [http = http_.get()](std::function<void()> task) { http->work(std::move(task)); });
   http_->start();
 }
 

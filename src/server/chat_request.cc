@@ -155,6 +155,7 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   request.parser.tools = chat.tools;
   request.stream_reasoning = fields.boolean("stream_reasoning", true);
   request.answer.id = fields.text("rid").value_or("chatcmpl-" + request_id);
+  request.answer.heavy = request.top_logprobs.has_value();
   request.answer.object = "chat.completion";
   request.answer.chunk_object = "chat.completion.chunk";
   request.answer.model = context.model.name;

@@ -30,31 +30,20 @@ void ConnectionExchange::begin_stream(std::string content_type) {
 }
 
 bool ConnectionExchange::write(std::string_view bytes, int64_t topic) {
-  std::function<void()> tell_gone;
-  bool taken = false;
   {
     const std::lock_guard lock(mutex_);
     if (gone_ || state_ != State::kStreaming) return false;
-    // Looked at before: one piece may be as large as it is, what counts is that the client does not read.
-    if (too_much_unread()) {
-      given_up_ = true;
-      tell_gone = give_up_locked();
-    } else {
-      add_piece(bytes, topic);
-      taken = true;
-    }
+    add_piece(bytes, topic);
   }
-  if (tell_gone) tell_gone();
-  wake(!taken);
-  return taken;
+  wake();
+  return true;
 }
 
-bool ConnectionExchange::too_much_unread() const {
-  // On a busy machine it may be the server's own threads that have not come to it for a while.
-  constexpr std::chrono::seconds kPatience{1};
-  constexpr size_t kMostTimes = 16;
-  if (pending_ <= stream_limit_) return false;
-  return pending_ > kMostTimes * stream_limit_ || std::chrono::steady_clock::now() - last_take_ > kPatience;
+bool ConnectionExchange::when_room(bool empty, std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  if (gone_ || pending_ <= (empty ? 0 : stream_limit_)) return true;
+  room_callback_ = std::move(callback);
+  return false;
 }
 
 void ConnectionExchange::add_piece(std::string_view bytes, int64_t topic) {
@@ -96,33 +85,48 @@ void ConnectionExchange::on_gone(std::function<void()> callback) {
 }
 
 ConnectionExchange::Output ConnectionExchange::take() {
-  const std::lock_guard lock(mutex_);
-  woken_ = false;
   Output output;
-  output.head = std::exchange(head_, std::nullopt);
-  output.stream = stream_;
-  for (Piece& piece : pieces_) {
-    if (output.bytes.empty()) {
-      output.bytes = std::move(piece.bytes);
-    } else {
-      output.bytes += piece.bytes;
+  std::function<void()> tell_room;
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = false;
+    output.head = std::exchange(head_, std::nullopt);
+    output.stream = stream_;
+    for (Piece& piece : pieces_) {
+      if (output.bytes.empty()) {
+        output.bytes = std::move(piece.bytes);
+      } else {
+        output.bytes += piece.bytes;
+      }
     }
+    pieces_.clear();
+    pending_ = 0;
+    output.ended = state_ == State::kEnded;
+    output.given_up = given_up_;
+    tell_room = std::exchange(room_callback_, nullptr);
   }
-  pieces_.clear();
-  pending_ = 0;
-  last_take_ = std::chrono::steady_clock::now();
-  output.ended = state_ == State::kEnded;
-  output.given_up = given_up_;
+  if (tell_room) tell_room();
   return output;
 }
 
-void ConnectionExchange::set_gone() {
+void ConnectionExchange::set_gone() { end_client(/*given_up=*/false); }
+
+void ConnectionExchange::give_up() { end_client(/*given_up=*/true); }
+
+void ConnectionExchange::end_client(bool given_up) {
   std::function<void()> tell_gone;
+  std::function<void()> tell_room;
   {
     const std::lock_guard lock(mutex_);
-    tell_gone = give_up_locked();
+    gone_ = true;
+    if (given_up) given_up_ = true;
+    pieces_.clear();
+    pending_ = 0;
+    tell_gone = std::exchange(gone_callback_, nullptr);
+    tell_room = std::exchange(room_callback_, nullptr);
   }
   if (tell_gone) tell_gone();
+  if (tell_room) tell_room();
 }
 
 bool ConnectionExchange::gone() const {
@@ -135,16 +139,14 @@ bool ConnectionExchange::ended() const {
   return state_ == State::kEnded;
 }
 
+bool ConnectionExchange::full() const {
+  const std::lock_guard lock(mutex_);
+  return pending_ > stream_limit_;
+}
+
 bool ConnectionExchange::given_up() const {
   const std::lock_guard lock(mutex_);
   return given_up_;
-}
-
-std::function<void()> ConnectionExchange::give_up_locked() {
-  gone_ = true;
-  pieces_.clear();
-  pending_ = 0;
-  return std::exchange(gone_callback_, nullptr);
 }
 
 void ConnectionExchange::wake(bool always) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,9 +12,9 @@
 
 namespace reprise::server {
 
-/// The exchange between handlers, which put an answer in, and a connection, which takes out what it can send. Bounded:
-/// a stream is given up when more than `stream_limit` bytes wait for a client that has taken nothing for a second, or
-/// more than 16 times as many in any case.
+/// The exchange between handlers, which put an answer in, and a connection, which takes out what it can send. A stream
+/// has room as long as `stream_limit` bytes at most wait to be taken. Whether a client reads is for the connection to
+/// say: what waits here may wait for the server's own threads.
 class ConnectionExchange : public Exchange {
  public:
   /// `wake` tells the connection that there is something to take; it is called on any thread, and not again before
@@ -25,6 +24,7 @@ class ConnectionExchange : public Exchange {
   void respond(HttpResponse response) override;
   void begin_stream(std::string content_type) override;
   bool write(std::string_view bytes, int64_t topic = -1) override;
+  bool when_room(bool empty, std::function<void()> callback) override;
   void end_stream() override;
   void on_gone(std::function<void()> callback) override;
 
@@ -39,8 +39,12 @@ class ConnectionExchange : public Exchange {
   Output take();
   /// The client is gone: the handlers are told.
   void set_gone();
-  bool gone() const;
+  bool gone() const override;
   bool ended() const;
+  /// More waits than there should.
+  bool full() const;
+  /// The client does not read: it is gone, and that is why.
+  void give_up();
   bool given_up() const;
 
  private:
@@ -48,8 +52,7 @@ class ConnectionExchange : public Exchange {
 
   /// Calls `wake_` unless it was called since the last take(), or always. The lock must not be held.
   void wake(bool always = false);
-  std::function<void()> give_up_locked();
-  bool too_much_unread() const;
+  void end_client(bool given_up);
   void add_piece(std::string_view bytes, int64_t topic);
 
   const size_t stream_limit_;
@@ -63,12 +66,12 @@ class ConnectionExchange : public Exchange {
   };
   std::vector<Piece> pieces_;
   size_t pending_ = 0;  // bytes of them
-  std::chrono::steady_clock::time_point last_take_ = std::chrono::steady_clock::now();
   bool stream_ = false;
   bool gone_ = false;
   bool given_up_ = false;
   bool woken_ = false;
   std::function<void()> gone_callback_;
+  std::function<void()> room_callback_;
 };
 
 }  // namespace reprise::server

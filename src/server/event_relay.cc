@@ -12,6 +12,11 @@ void EventRelay::push(std::shared_ptr<ChoiceEventSink> sink, ChoiceEvent event) 
   if (first) post_([self = shared_from_this()] { self->deliver(); });
 }
 
+void EventRelay::work(std::function<void()> task) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_) work_(std::move(task));
+}
+
 void EventRelay::close() {
   std::vector<Item> dropped;
   const std::lock_guard lock(mutex_);
@@ -25,7 +30,12 @@ void EventRelay::deliver() {
     const std::lock_guard lock(mutex_);
     items.swap(items_);
   }
-  for (Item& item : items) item.sink->on_event(item.event);
+  // An engine that is faster than this brings several events of a request at once.
+  for (Item& item : items) item.sink->on_event(std::move(item.event));
+  const ChoiceEventSink* last = nullptr;
+  for (const Item& item : items) {
+    if (item.sink.get() != std::exchange(last, item.sink.get())) item.sink->on_events_end();
+  }
 }
 
 }  // namespace reprise::server

@@ -26,18 +26,25 @@ struct ChoiceEvent {
 class ChoiceEventSink {
  public:
   virtual ~ChoiceEventSink() = default;
-  virtual void on_event(ChoiceEvent& event) = 0;
+  /// Takes an event in. It must be quick: others wait for theirs.
+  virtual void on_event(ChoiceEvent event) = 0;
+  /// Some events were taken in, and no more of them are there right now.
+  virtual void on_events_end() = 0;
 };
 
 /// Takes events from the engine's thread to the server's: that thread only appends to a list, and wakes the others once
 /// for all that comes before they look. Events arrive in order, one at a time.
 class EventRelay : public std::enable_shared_from_this<EventRelay> {
  public:
-  /// `post` runs a task on the server's threads, one task at a time.
-  explicit EventRelay(std::function<void(std::function<void()>)> post) : post_(std::move(post)) {}
+  using Post = std::function<void(std::function<void()>)>;
+
+  /// `post` runs a task on the server's threads, one task at a time; `work` runs those that take longer, beside others.
+  EventRelay(Post post, Post work) : post_(std::move(post)), work_(std::move(work)) {}
 
   void push(std::shared_ptr<ChoiceEventSink> sink, ChoiceEvent event);
-  /// From here on nothing is posted any more: what comes is dropped.
+  /// Runs a task that takes longer.
+  void work(std::function<void()> task);
+  /// From here on nothing is posted any more: what comes is dropped, and what has come.
   void close();
 
  private:
@@ -48,7 +55,8 @@ class EventRelay : public std::enable_shared_from_this<EventRelay> {
 
   void deliver();
 
-  const std::function<void(std::function<void()>)> post_;
+  const Post post_;
+  const Post work_;
   std::mutex mutex_;
   std::vector<Item> items_;
   bool closed_ = false;

@@ -9,7 +9,7 @@ namespace reprise::server {
 void Generation::start(const GenerationHost& host, const std::shared_ptr<Exchange>& exchange,
                        std::vector<engine::Request> requests, std::vector<std::string> names,
                        std::unique_ptr<AnswerWriter> writer, Clock::time_point arrival) {
-  const std::shared_ptr<Generation> self(new Generation(host, std::move(writer), arrival));
+  const std::shared_ptr<Generation> self(new Generation(host, exchange, std::move(writer), arrival));
   self->choices_.resize(requests.size());
   self->open_ = requests.size();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -17,7 +17,7 @@ void Generation::start(const GenerationHost& host, const std::shared_ptr<Exchang
     requests[i].on_token = [self, i](const engine::TokenEvent& event) { self->on_engine_event(i, event); };
   }
   {
-    // Events that come before the ids are known wait in on_event().
+    // Events that come before the ids are known wait in on_event() and answer().
     const std::lock_guard lock(self->mutex_);
     const std::vector<engine::RequestId> ids = host.service.submit(std::move(requests));
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -34,7 +34,7 @@ void Generation::start(const GenerationHost& host, const std::shared_ptr<Exchang
 
 void Generation::on_engine_event(size_t choice, const engine::TokenEvent& event) {
   measure(choices_[choice], event);
-  if (event.output == nullptr && !writer_->wants_tokens()) return;
+  if (event.output == nullptr && (!writer_->wants_tokens() || exchange_->gone())) return;
   ChoiceEvent copy;
   copy.choice = choice;
   copy.token = event.token;
@@ -68,27 +68,125 @@ void Generation::measure(Choice& choice, const engine::TokenEvent& event) {
   metrics.request_latency.observe(seconds_since(arrival_));
 }
 
-void Generation::on_event(ChoiceEvent& event) {
+void Generation::on_event(ChoiceEvent event) {
+  const std::lock_guard lock(events_mutex_);
+  if (event.output && ++outputs_seen_ == choices_.size()) last_seen_ = true;
+  events_.push_back(std::move(event));
+}
+
+void Generation::wake(bool has_room) {
+  {
+    const std::lock_guard lock(events_mutex_);
+    const bool startable =
+        progress_ == Progress::kIdle || (progress_ == Progress::kBlocked && (has_room || last_seen_));
+    if (!startable) return;
+    progress_ = Progress::kScheduled;
+    ++turn_;
+  }
+  // Room is told of on a connection's thread, which has others to serve.
+  if (writer_->is_heavy() || has_room) {
+    run_soon();
+  } else {
+    run();
+  }
+}
+
+void Generation::run_soon() {
+  host_.relay->work([self = shared_from_this()] { self->run(); });
+}
+
+void Generation::run() {
+  constexpr std::chrono::milliseconds kTurn{2};
   {
     const std::lock_guard lock(mutex_);
   }  // until start() is done
+  {
+    const std::lock_guard lock(events_mutex_);
+    progress_ = Progress::kRunning;
+  }
+  const Clock::time_point begin = Clock::now();
+  while (has_room()) {
+    std::optional<ChoiceEvent> event = next_event();
+    if (event) {
+      answer(*event);
+    } else {
+      flush();
+      if (finish_run()) return;
+    }
+    if (Clock::now() - begin < kTurn) continue;
+    {
+      const std::lock_guard lock(events_mutex_);
+      progress_ = Progress::kScheduled;
+    }
+    run_soon();  // after others
+    return;
+  }
+}
+
+bool Generation::has_room() {
+  bool empty = writer_->gathers();
+  int64_t turn = 0;
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (last_seen_) empty = false;
+    progress_ = Progress::kBlocked;
+    turn = turn_;
+  }
+  if (!exchange_->when_room(empty, [self = shared_from_this()] { self->wake(/*has_room=*/true); })) return false;
+  const std::lock_guard lock(events_mutex_);
+  if (turn_ != turn) return false;  // meanwhile another run was scheduled
+  progress_ = Progress::kRunning;
+  return true;
+}
+
+std::optional<ChoiceEvent> Generation::next_event() {
+  const std::lock_guard lock(events_mutex_);
+  if (events_.empty()) return std::nullopt;
+  std::optional<ChoiceEvent> event = std::move(events_.front());
+  events_.pop_front();
+  return event;
+}
+
+bool Generation::finish_run() {
+  const std::lock_guard lock(events_mutex_);
+  if (!events_.empty()) return false;
+  progress_ = Progress::kIdle;
+  return true;
+}
+
+void Generation::answer(ChoiceEvent& event) {
   if (event.output) end_choice(choices_[event.choice]);
-  if (failed_) return;
+  if (failed_ || exchange_->gone()) return;
   if (event.output && event.output->finish == engine::FinishReason::kError) {
-    failed_ = true;
-    cancel();
-    writer_->on_failure(event.output->error.value_or(Error(ErrorCode::kInternal, "The request failed.")));
+    fail(event.output->error.value_or(Error(ErrorCode::kInternal, "The request failed.")));
     return;
   }
   try {
     writer_->on_event(event);
-    if (open_ == 0) writer_->on_complete();
+    gathered_ = writer_->gathers();
+    if (open_ > 0) return;
+    flush();
+    writer_->on_complete();
   } catch (const std::exception& error) {
     log_error("an answer could not be written: {}", error.what());
-    failed_ = true;
-    cancel();
-    writer_->on_failure(Error(ErrorCode::kInternal, "The answer could not be written."));
+    fail(Error(ErrorCode::kInternal, "The answer could not be written."));
   }
+}
+
+void Generation::flush() {
+  if (!std::exchange(gathered_, false) || failed_ || exchange_->gone()) return;
+  try {
+    writer_->flush();
+  } catch (const std::exception& error) {
+    log_error("an answer could not be written: {}", error.what());
+    fail(Error(ErrorCode::kInternal, "The answer could not be written."));
+  }
+}
+
+void Generation::fail(const Error& error) {
+  failed_ = true;
+  cancel();
+  writer_->on_failure(error);
 }
 
 void Generation::end_choice(Choice& choice) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,11 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   /// Whether it wants every token; otherwise it sees the last event of each choice only.
   virtual bool wants_tokens() const = 0;
+  /// Whether it takes so long that others should not wait for it.
+  virtual bool is_heavy() const { return false; }
+  /// Whether it takes events in and says by flush() what they come to: as rarely as the client looks.
+  virtual bool gathers() const { return false; }
+  virtual void flush() {}
   /// The requests were taken: a stream may begin.
   virtual void begin() {}
   virtual void on_event(ChoiceEvent& event) = 0;
@@ -47,7 +54,8 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
                     std::vector<engine::Request> requests, std::vector<std::string> names,
                     std::unique_ptr<AnswerWriter> writer, std::chrono::steady_clock::time_point arrival);
 
-  void on_event(ChoiceEvent& event) override;
+  void on_event(ChoiceEvent event) override;
+  void on_events_end() override { wake(/*has_room=*/false); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -58,21 +66,45 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
     Clock::time_point last_token{};  // of the engine's thread
   };
 
-  Generation(const GenerationHost& host, std::unique_ptr<AnswerWriter> writer, Clock::time_point arrival)
-      : host_(host), writer_(std::move(writer)), arrival_(arrival) {}
+  /// What becomes of the events that wait: nobody looks at them, somebody will, does, or they wait for the client.
+  enum class Progress { kIdle, kScheduled, kRunning, kBlocked };
+
+  Generation(const GenerationHost& host, std::shared_ptr<Exchange> exchange, std::unique_ptr<AnswerWriter> writer,
+             Clock::time_point arrival)
+      : host_(host), exchange_(std::move(exchange)), writer_(std::move(writer)), arrival_(arrival) {}
 
   void on_engine_event(size_t choice, const engine::TokenEvent& event);
   void measure(Choice& choice, const engine::TokenEvent& event);
+  /// Sees to it that events which wait are answered; `has_room`: the client has taken what it had.
+  void wake(bool has_room);
+  void run_soon();
+  void run();
+  /// False when the client must take something first; then run() is called again by itself.
+  bool has_room();
+  std::optional<ChoiceEvent> next_event();
+  /// False when there is more to do.
+  bool finish_run();
+  void answer(ChoiceEvent& event);
+  void flush();
+  void fail(const Error& error);
   void cancel();
   void end_choice(Choice& choice);
 
   const GenerationHost host_;
+  const std::shared_ptr<Exchange> exchange_;
   const std::unique_ptr<AnswerWriter> writer_;
   const Clock::time_point arrival_;
   std::mutex mutex_;  // of what start() fills in while events may come already
   std::vector<Choice> choices_;
-  bool failed_ = false;  // of the relay's thread
-  size_t open_ = 0;      // of the relay's thread
+  std::mutex events_mutex_;  // of what follows, up to last_seen_
+  Progress progress_ = Progress::kIdle;
+  int64_t turn_ = 0;  // how often a run was scheduled
+  std::deque<ChoiceEvent> events_;
+  size_t outputs_seen_ = 0;
+  bool last_seen_ = false;  // all outputs have ended: what they say should not wait
+  bool failed_ = false;     // of run(), as all below
+  bool gathered_ = false;   // flush() has something to say
+  size_t open_ = 0;
 };
 
 }  // namespace reprise::server

@@ -1,5 +1,8 @@
 #include "server/http_connection.h"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -34,6 +37,8 @@ using Parser = http::request_parser<http::string_body>;
 
 /// How long a client may take to see the answer to a request that was not read to its end.
 constexpr std::chrono::seconds kLinger{2};
+/// How long a client may take nothing while more of its stream waits than should.
+constexpr std::chrono::seconds kPatience{1};
 
 struct ParseFault {
   int status = 400;
@@ -301,8 +306,6 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
 
   void on_answer_changed() {
     answer_changed_ = true;
-    // While a write is under way nobody else would see it.
-    if (exchange_ != nullptr && exchange_->given_up()) abort();
     event_.cancel();
   }
 
@@ -369,11 +372,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
   /// False when the client is gone or takes nothing in time.
   asio::awaitable<bool> write(std::string_view wire) {
     while (!wire.empty()) {
-      write_deadline_.expires_after(options_.write_timeout);
-      write_deadline_.async_wait([weak = weak_from_this(), number = write_number_](error_code cancelled) {
-        const auto self = weak.lock();
-        if (!cancelled && self && self->write_number_ == number) self->abort();
-      });
+      watch_write(Clock::now() + options_.write_timeout);
       error_code failed;
       const size_t written =
           co_await socket_.async_write_some(asio::buffer(wire), asio::redirect_error(asio::use_awaitable, failed));
@@ -383,6 +382,32 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
       wire.remove_prefix(written);
     }
     co_return true;
+  }
+
+  /// Sees to it that the client takes something of the write under way until `deadline`, or within kPatience when too
+  /// much waits behind it.
+  void watch_write(Clock::time_point deadline) {
+    write_deadline_.expires_at(std::min(deadline, Clock::now() + kPatience));
+    write_deadline_.async_wait([weak = weak_from_this(), number = write_number_, deadline](error_code cancelled) {
+      const auto self = weak.lock();
+      if (cancelled || !self || self->write_number_ != number || !self->socket_.is_open()) return;
+      if (self->client_reads()) {  // it is this thread that is late
+        self->watch_write(Clock::now() + self->options_.write_timeout);
+      } else if (self->exchange_ != nullptr && self->exchange_->full()) {
+        self->exchange_->give_up();
+        self->abort();
+      } else if (Clock::now() >= deadline) {
+        self->abort();
+      } else {
+        self->watch_write(deadline);
+      }
+    });
+  }
+
+  /// Whether the system would take more for the client.
+  bool client_reads() {
+    pollfd wanted{socket_.native_handle(), POLLOUT, 0};
+    return ::poll(&wanted, 1, 0) > 0 && (wanted.revents & POLLOUT) != 0 && (wanted.revents & (POLLERR | POLLHUP)) == 0;
   }
 
   /// Closes at once; what the system still holds for the client is dropped.

@@ -186,6 +186,8 @@ HttpCounters HttpServer::counters() const {
 
 void HttpServer::post(std::function<void()> task) { core_->post(std::move(task)); }
 
+void HttpServer::work(std::function<void()> task) { core_->host().work(std::move(task)); }
+
 void HttpServer::stop(std::chrono::milliseconds limit) { core_->stop(limit); }
 
 }  // namespace reprise::server

@@ -19,8 +19,8 @@ struct HttpServerOptions {
   size_t max_connections = 8192;
   size_t max_header_bytes = 32 << 10;
   size_t max_body_bytes = size_t{16} << 20;
-  /// A client that leaves more of a stream than this unread for a second, or 16 times as much at all, is given up. What
-  /// the system buffers comes on top.
+  /// A client that takes nothing for a second while more of its stream than this waits is given up. What the system
+  /// buffers comes on top.
   size_t max_unread_bytes = 256 << 10;
   std::chrono::milliseconds header_timeout{10'000};  ///< from the first byte to the end of the head
   std::chrono::milliseconds body_timeout{60'000};    ///< from there to the end of the body
@@ -58,6 +58,8 @@ class HttpServer {
   HttpCounters counters() const;
   /// Runs a task on the threads of the server, one after the other in the order in which they were posted.
   void post(std::function<void()> task);
+  /// Runs a task on a worker, beside others.
+  void work(std::function<void()> task);
   /// Accepts nothing more, lets answers that have begun, and those of requests that have been read, end until `limit`
   /// is over, and closes every connection. Returns when all is done.
   void stop(std::chrono::milliseconds limit);

@@ -34,8 +34,10 @@ NativeAnswer::NativeAnswer(std::shared_ptr<Exchange> exchange, GenerateRequest r
       tokenizer_(tokenizer),
       incremental_(incremental),
       arrival_(arrival) {
+  heavy_ = request_.stream && !incremental_;
   for (size_t item = 0; item < request_.items.size(); ++item) {
     for (int32_t i = 0; i < request_.items[item].sampling.choices; ++i) states_.emplace_back().item = item;
+    if (request_.items[item].logprobs) heavy_ = true;
   }
 }
 
@@ -58,11 +60,24 @@ void NativeAnswer::on_event(ChoiceEvent& event) {
     }
   }
   if (!request_.stream) return;
-  // An event with all text so far says what one that still waits for its client would have said.
-  exchange_->write(fmt::format("data: {}\n\n", output_text(event.choice)),
-                   incremental_ ? -1 : static_cast<int64_t>(event.choice));
-  if (!incremental_) return;
-  for (std::string* told : {&state.text, &state.ids, &state.logprobs, &state.top_logprobs}) told->clear();
+  if (!incremental_) {
+    state.news = true;
+    return;
+  }
+  exchange_->write(fmt::format("data: {}\n\n", output_text(event.choice)));
+  state.told = true;
+  for (std::string* told : {&state.text, &state.ids, &state.logprobs, &state.top_logprobs, &state.prompt_logprobs,
+                            &state.prompt_top_logprobs}) {
+    told->clear();
+  }
+}
+
+void NativeAnswer::flush() {
+  for (size_t choice = 0; choice < states_.size(); ++choice) {
+    if (!std::exchange(states_[choice].news, false)) continue;
+    // An event with all text so far says what one that still waits for its client would have said.
+    exchange_->write(fmt::format("data: {}\n\n", output_text(choice)), static_cast<int64_t>(choice));
+  }
 }
 
 void NativeAnswer::add(State& state, const ChoiceEvent& event) const {
@@ -153,7 +168,7 @@ std::string NativeAnswer::output_text(size_t choice) const {
   if (item.logprobs) {
     std::string prompt_entries;
     std::string prompt_top;
-    if (item.logprob_start == 0) {
+    if (item.logprob_start == 0 && !state.told) {
       // Nothing predicts the first token.
       append_entry(prompt_entries, std::nullopt, item.prompt.ids.front());
       prompt_top = ",null";

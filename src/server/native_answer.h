@@ -21,8 +21,11 @@ class NativeAnswer : public AnswerWriter {
                bool incremental, std::chrono::steady_clock::time_point arrival);
 
   bool wants_tokens() const override { return request_.stream; }
+  bool is_heavy() const override { return heavy_; }
+  bool gathers() const override { return request_.stream && !incremental_; }
   void begin() override;
   void on_event(ChoiceEvent& event) override;
+  void flush() override;
   void on_complete() override;
   void on_failure(const Error& error) override;
 
@@ -41,6 +44,8 @@ class NativeAnswer : public AnswerWriter {
     int64_t completion_tokens = 0;
     std::unique_ptr<engine::RequestOutput> output;
     double seconds = 0;  ///< until it ended
+    bool news = false;   ///< since the last flush()
+    bool told = false;   ///< what stands at the begin has been sent
   };
 
   void add(State& state, const ChoiceEvent& event) const;
@@ -56,6 +61,7 @@ class NativeAnswer : public AnswerWriter {
   const GenerateRequest request_;
   const text::Tokenizer tokenizer_;
   const bool incremental_;
+  bool heavy_ = false;
   const std::chrono::steady_clock::time_point arrival_;
   std::vector<State> states_;
 };

@@ -24,6 +24,7 @@ struct OpenAiAnswerOptions {
   bool include_usage = false;
   bool continuous_usage = false;
   int32_t choices = 1;  ///< of each prompt
+  bool heavy = false;   ///< each token comes with much else
 };
 
 /// Reads `stream` and `stream_options`.
@@ -41,6 +42,7 @@ class OpenAiAnswer : public AnswerWriter {
   OpenAiAnswer(std::shared_ptr<Exchange> exchange, OpenAiAnswerOptions options, size_t choices, int64_t prompt_tokens);
 
   bool wants_tokens() const override { return options_.stream; }
+  bool is_heavy() const override { return options_.heavy; }
   void begin() override;
   void on_event(ChoiceEvent& event) override;
   void on_complete() override;

@@ -39,6 +39,7 @@ CompletionRequest read_completion(const ApiContext& context, const Json& body, c
   if (fields.has("logprobs")) {
     request.logprobs = fields.integer32("logprobs", 0, 0, engine::SamplingParameters::kMaxLogprobs);
     parameters.logprobs = request.logprobs;
+    request.answer.heavy = true;
   }
   read_stream_fields(fields, request.answer);
   request.answer.id = fields.text("rid").value_or("cmpl-" + request_id);

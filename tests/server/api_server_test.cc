@@ -249,6 +249,69 @@ TEST_F(ApiServerTest, ManyStreamsAreRightBesideClientsThatGoAndClientsThatDoNotR
   EXPECT_TRUE(wait_until_idle());
 }
 
+TEST_F(ApiServerTest, SendsStreamsOfAnySizeToClientsThatRead) {
+  ApiOptions options;
+  options.http.max_unread_bytes = 4 << 10;
+  start(0, options);
+  wait_until_ready();
+  json many = completion(1, 100, true);
+  many.update({{"n", 8}, {"logprobs", 20}, {"echo", true}, {"temperature", 1}, {"seed", 3}});
+  RawClient client(server_->port());
+  client.send(post("/v1/completions", many));
+  EXPECT_THAT(client.receive_until("0\r\n\r\n"), HasSubstr("data: [DONE]"));
+  const json so_far = {{"text", {"Ann has", "Question: 2"}},
+                       {"stream", true},
+                       {"return_logprob", true},
+                       {"logprob_start_len", 0},
+                       {"top_logprobs_num", 10},
+                       {"sampling_params", {{"max_new_tokens", 200}, {"ignore_eos", true}, {"temperature", 0}}}};
+  RawClient native(server_->port());
+  native.send(post("/generate", so_far));
+  const std::string events = native.receive_until("0\r\n\r\n");
+  ASSERT_THAT(events, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(server_->http_counters().given_up, 0);
+  // The last event of each output has all of it.
+  json whole = so_far;
+  whole["stream"] = false;
+  const json expected = body_of(ask(post("/generate", whole)));
+  std::vector<json> last(2);
+  for (size_t at = events.find("data: {"); at != std::string::npos; at = events.find("data: {", at + 1)) {
+    const json event = json::parse(events.substr(at + 6, events.find("\n\n", at) - at - 6));
+    last.at(event["index"].get<size_t>()) = event;
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(last[i]["text"], expected[i]["text"]);
+    for (const char* list : {"input_token_logprobs", "output_token_logprobs", "output_top_logprobs"}) {
+      EXPECT_EQ(last[i]["meta_info"][list].size(), expected[i]["meta_info"][list].size()) << list;
+    }
+  }
+}
+
+TEST_F(ApiServerTest, TellsOfPromptsOnceInStreamsOfWhatIsNew) {
+  ApiOptions options;
+  options.incremental_streams = true;
+  start(0, options);
+  wait_until_ready();
+  RawClient client(server_->port());
+  client.send(post("/generate", {{"text", "Ann has"},
+                                 {"stream", true},
+                                 {"return_logprob", true},
+                                 {"logprob_start_len", 0},
+                                 {"sampling_params", {{"max_new_tokens", 8}, {"ignore_eos", true}}}}));
+  const std::string events = client.receive_until("0\r\n\r\n");
+  size_t prompt = 0;
+  size_t output = 0;
+  for (size_t at = events.find("data: {"); at != std::string::npos; at = events.find("data: {", at + 1)) {
+    const json event = json::parse(events.substr(at + 6, events.find("\n\n", at) - at - 6));
+    prompt += event["meta_info"]["input_token_logprobs"].size();
+    output += event["meta_info"]["output_token_logprobs"].size();
+    if (event["meta_info"]["completion_tokens"] == 8) {
+      EXPECT_EQ(prompt, event["meta_info"]["prompt_tokens"]);
+    }
+  }
+  EXPECT_EQ(output, 8U);
+}
+
 TEST_F(ApiServerTest, EndsWithinItsLimitWhateverRuns) {
   start();
   wait_until_ready();
