@@ -18,6 +18,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
+#include <iterator>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -49,6 +50,19 @@ ParseFault fault_of(const error_code& failed) {
   if (failed == http::error::header_limit) return {431, "The head of the request is too large."};
   if (failed == http::error::body_limit) return {413, "The body of the request is too large."};
   return {400, "The request is not valid HTTP."};
+}
+
+/// Where a body ends is nobody's guess: one that is not chunked last, or chunked and coded besides, could end elsewhere
+/// for a proxy in front than here, and what follows it be read as a request.
+std::optional<ParseFault> fault_of_coding(const Parser& parser) {
+  const auto& message = parser.get();
+  const auto fields = message.equal_range(http::field::transfer_encoding);
+  if (fields.first == fields.second) return std::nullopt;
+  const std::string_view coding(fields.first->value().data(), fields.first->value().size());
+  if (message.version() < 11) return ParseFault{400, "HTTP/1.0 has no Transfer-Encoding."};
+  if (std::next(fields.first) == fields.second && equal_ignoring_case(coding, "chunked")) return std::nullopt;
+  if (!parser.chunked()) return ParseFault{400, "A Transfer-Encoding must end with chunked."};
+  return ParseFault{501, "The only Transfer-Encoding is chunked."};
 }
 
 /// One connection: a coroutine that reads, one that goes through the requests, both on one strand. Whatever may change
@@ -199,7 +213,11 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     while (true) {
       const error_code failed = parse(parser);
       if (failed) co_return co_await refuse(parser, fault_of(failed));
-      if (parser.is_header_done()) co_return true;
+      if (parser.is_header_done()) {
+        const auto fault = fault_of_coding(parser);
+        if (fault) co_return co_await refuse(parser, *fault);
+        co_return true;
+      }
       const bool more = co_await wait_for_input(deadline);
       if (!more && gone_) co_return false;
       if (!more) co_return co_await refuse(parser, {408, "The head of the request did not come in time."});

@@ -190,6 +190,28 @@ TEST_F(HttpServerTest, B73RefusesContradictingLengths) {
   }
 }
 
+TEST_F(HttpServerTest, RefusesBodiesWhoseEndsOthersMaySeeElsewhere) {
+  start();
+  const std::string hidden = "GET /models/hidden HTTP/1.1\r\nHost: x\r\n\r\n";
+  const auto answer_to = [&](std::string_view version, std::string_view headers) {
+    RawClient client(port());
+    client.send(fmt::format("POST /size {}\r\nHost: x\r\n{}\r\n{}", version, headers, hidden));
+    const std::string answer = client.receive_all();
+    EXPECT_THAT(answer, Not(HasSubstr("/models/hidden"))) << headers;
+    EXPECT_THAT(answer, HasSubstr("Connection: close")) << headers;
+    return answer.substr(9, 3);
+  };
+  EXPECT_EQ(answer_to("HTTP/1.1", "Transfer-Encoding: gzip\r\n"), "400");
+  EXPECT_EQ(answer_to("HTTP/1.1", "Transfer-Encoding: chunked, identity\r\n"), "400");
+  EXPECT_EQ(answer_to("HTTP/1.1", "Transfer-Encoding: gzip\r\nContent-Length: 3\r\n"), "400");
+  EXPECT_EQ(answer_to("HTTP/1.1", "Transfer-Encoding: chunkedx\r\n"), "400");
+  EXPECT_EQ(answer_to("HTTP/1.1", "Transfer-Encoding: gzip, chunked\r\n"), "501");
+  EXPECT_EQ(answer_to("HTTP/1.0", "Transfer-Encoding: chunked\r\nConnection: keep-alive\r\n"), "400");
+  RawClient proper(port());
+  EXPECT_THAT(proper.ask("POST /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
+              HasSubstr("\r\n\r\n3"));
+}
+
 TEST_F(HttpServerTest, B73InvitesAWaitingBody) {
   start();
   RawClient client(port());
