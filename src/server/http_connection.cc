@@ -108,12 +108,11 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     std::array<char, 16 << 10> chunk;
     while (true) {
       if (input_.size() > most_input()) {
-        // A client that sends ahead so much while it is answered could not be seen to go.
-        if (exchange_ != nullptr) break;
+        // A client that sends so much ahead waits, and is only seen to go when something is sent to it.
         resume_.expires_at(Clock::time_point::max());
         error_code ignored;
         co_await resume_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
-        if (gone_) co_return;
+        if (!socket_.is_open()) break;
         continue;
       }
       error_code failed;

@@ -305,6 +305,29 @@ TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
   EXPECT_THAT(answer, testing::EndsWith("\r\n\r\ndata: 1\n\n"));
 }
 
+TEST_F(HttpServerTest, AnswersRequestsThatAreSentAheadHoweverLargeTheyAre) {
+  start();
+  RawClient client(port());
+  client.send(post("/later", "{}"));
+  const auto first = exchange();
+  std::thread sender([&client] { client.send(post("/size", std::string(1 << 20, ' '))); });
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(gone_, 0);
+  first->respond({.body = "the first", .headers = {}});
+  EXPECT_THAT(client.receive_until("\r\n\r\n1048576"), testing::AllOf(HasSubstr("the first"), HasSubstr("1048576")));
+  sender.join();
+  // The server can stop while a client waits so.
+  RawClient ahead(port(), 4096);
+  ahead.send(post("/later", "{}"));
+  exchange(1);
+  std::thread more([&ahead] { ahead.send(post("/size", std::string(4 << 20, ' '))); });
+  std::this_thread::sleep_for(50ms);
+  const auto begin = std::chrono::steady_clock::now();
+  server_->stop(50ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
+  more.join();
+}
+
 TEST_F(HttpServerTest, B61TellsOfClientsThatGo) {
   start();
   RawClient streaming(port());
