@@ -65,6 +65,24 @@ std::optional<ParseFault> fault_of_coding(const Parser& parser) {
   return ParseFault{501, "The only Transfer-Encoding is chunked."};
 }
 
+/// A request of HTTP/1.1 says once for which host it is.
+std::optional<ParseFault> fault_of_host(const Parser& parser) {
+  const size_t hosts = parser.get().count(http::field::host);
+  if (hosts == 1 || (hosts == 0 && parser.get().version() < 11)) return std::nullopt;
+  return ParseFault{400, hosts == 0 ? "The request has no Host." : "The request has several Hosts."};
+}
+
+/// The path and query of a target, which may be a whole address: proxies are asked so, and servers must take it.
+std::string_view without_origin(std::string_view target) {
+  const size_t scheme = target.find("://");
+  if (scheme == std::string_view::npos || target.starts_with('/')) return target;
+  const bool http =
+      equal_ignoring_case(target.substr(0, scheme), "http") || equal_ignoring_case(target.substr(0, scheme), "https");
+  if (!http) return target;
+  const size_t path = target.find_first_of("/?", scheme + 3);
+  return path == std::string_view::npos ? "/" : target.substr(path);
+}
+
 /// One connection: a coroutine that reads, one that goes through the requests, both on one strand. Whatever may change
 /// while the latter waits is announced by `event_`.
 class Connection : public ConnectionControl, public std::enable_shared_from_this<Connection> {
@@ -209,11 +227,18 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
       if (input_.empty()) co_return false;
     }
     const auto deadline = Clock::now() + options_.header_timeout;
+    bool blank = false;  // an empty line before the request, which some clients send behind a body
     while (true) {
-      const error_code failed = parse(parser);
+      if (!blank && input_.starts_with("\r\n")) {
+        input_.erase(0, 2);
+        blank = true;
+      }
+      const bool undecided = !blank && input_ == "\r";
+      const error_code failed = undecided ? error_code() : parse(parser);
       if (failed) co_return co_await refuse(parser, fault_of(failed));
       if (parser.is_header_done()) {
-        const auto fault = fault_of_coding(parser);
+        auto fault = fault_of_coding(parser);
+        if (!fault) fault = fault_of_host(parser);
         if (fault) co_return co_await refuse(parser, *fault);
         co_return true;
       }
@@ -248,7 +273,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     const auto& message = parser.get();
     HttpRequest request;
     request.method = std::string(message.method_string());
-    const std::string_view target(message.target().data(), message.target().size());
+    const std::string_view target = without_origin({message.target().data(), message.target().size()});
     const size_t question = target.find('?');
     request.path = std::string(target.substr(0, question));
     if (question != std::string_view::npos) request.query = std::string(target.substr(question + 1));

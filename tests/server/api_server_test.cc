@@ -71,11 +71,11 @@ class ApiServerTest : public testing::Test {
     RawClient client(server_->port());
     return client.ask(request);
   }
-  std::string health() const { return ask("GET /health HTTP/1.1\r\n\r\n"); }
+  std::string health() const { return ask("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); }
   static std::string post(std::string_view path, const json& body) {
     const std::string text = body.dump();
-    return fmt::format("POST {} HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", path,
-                       text.size(), text);
+    return fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                       path, text.size(), text);
   }
   static json completion(int index, int32_t max_tokens, bool stream = false) {
     return {{"prompt", fmt::format("Question: Ann has {} pens and buys 4. How many pens has she?\nAnswer:", index)},
@@ -125,8 +125,8 @@ TEST_F(ApiServerTest, B51SaysThatItIsNotReadyWhileTheModelIsLoaded) {
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(refused, HasSubstr("Retry-After: "));
   EXPECT_EQ(body_of(refused)["error"]["code"], "loading");
-  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\n\r\n"), HasSubstr("\"mini\""));
-  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\n\r\n"), HasSubstr("state=\"loading\"} 0"));
+  EXPECT_THAT(ask("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"), HasSubstr("\"mini\""));
+  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), HasSubstr("state=\"loading\"} 0"));
   loading.set_value();
   wait_until_ready();
   EXPECT_THAT(health(), StartsWith("HTTP/1.1 200"));
@@ -161,7 +161,7 @@ TEST_F(ApiServerTest, B74AnswersHealthWhileTheDecodeLoopIsHeldAndTellsWhenThatIs
   const std::string wedged = health();
   EXPECT_THAT(wedged, StartsWith("HTTP/1.1 503"));
   EXPECT_EQ(body_of(wedged)["error"]["code"], "wedged");
-  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200"));
   release();
   for (int i = 0; i < 200 && !health().starts_with("HTTP/1.1 200"); ++i) std::this_thread::sleep_for(5ms);
   EXPECT_THAT(health(), StartsWith("HTTP/1.1 200"));
@@ -342,13 +342,13 @@ TEST_F(ApiServerTest, GivesStepsToThoseWhoWatch) {
   start();
   wait_until_ready();
   text_of(completion(1, 8));
-  const json state = body_of(ask("GET /state HTTP/1.1\r\n\r\n"));
+  const json state = body_of(ask("GET /state HTTP/1.1\r\nHost: x\r\n\r\n"));
   ASSERT_FALSE(state["steps"].empty());
   EXPECT_EQ(state["steps"].back()["kind"], "decode");
   const int64_t last = state["steps"].back()["index"];
-  const json later = body_of(ask(fmt::format("GET /state?after={} HTTP/1.1\r\n\r\n", last)));
+  const json later = body_of(ask(fmt::format("GET /state?after={} HTTP/1.1\r\nHost: x\r\n\r\n", last)));
   EXPECT_TRUE(later["steps"].empty());
-  EXPECT_THAT(ask("GET /state?after=x HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(ask("GET /state?after=x HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 400"));
 }
 
 }  // namespace

@@ -131,9 +131,9 @@ TEST_F(HttpServerTest, GivesExceptionsOfHandlersAsErrors) {
 TEST_F(HttpServerTest, KeepsProperRequestIdsAndMakesOthers) {
   start();
   RawClient client(port());
-  EXPECT_THAT(client.ask("GET /health HTTP/1.1\r\nX-Request-Id: job-7.a\r\n\r\n"),
+  EXPECT_THAT(client.ask("GET /health HTTP/1.1\r\nHost: x\r\nX-Request-Id: job-7.a\r\n\r\n"),
               HasSubstr("x-request-id: job-7.a\r\n"));
-  const std::string made = client.ask("GET /health HTTP/1.1\r\nx-request-id: a b\"c\r\n\r\n");
+  const std::string made = client.ask("GET /health HTTP/1.1\r\nHost: x\r\nx-request-id: a b\"c\r\n\r\n");
   EXPECT_THAT(made, Not(HasSubstr("a b")));
   EXPECT_THAT(made, testing::ContainsRegex("x-request-id: [0-9a-f]{32}\r\n"));
 }
@@ -153,12 +153,12 @@ TEST_F(HttpServerTest, B73RefusesWhatIsTooLargeWithoutReadingIt) {
   {
     // Announced, and never sent: the answer does not wait for it.
     RawClient client(port());
-    client.send("POST /size HTTP/1.1\r\nContent-Length: 64000000000\r\n\r\n");
+    client.send("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 64000000000\r\n\r\n");
     EXPECT_THAT(client.receive_response(), StartsWith("HTTP/1.1 413"));
   }
   {
     RawClient client(port());
-    client.send("POST /size HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("POST /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
     const std::string chunk = "100\r\n" + std::string(256, ' ') + "\r\n";
     for (int i = 0; i < 10000 && client.send(chunk); ++i) {
     }
@@ -166,7 +166,7 @@ TEST_F(HttpServerTest, B73RefusesWhatIsTooLargeWithoutReadingIt) {
   }
   {
     RawClient client(port());
-    std::string head = "GET /health HTTP/1.1\r\n";
+    std::string head = "GET /health HTTP/1.1\r\nHost: x\r\n";
     for (int i = 0; i < 1000; ++i) head += "x-filler: " + std::string(1000, 'a') + "\r\n";
     client.send(head + "\r\n");
     EXPECT_THAT(client.receive_response(), StartsWith("HTTP/1.1 431"));
@@ -178,10 +178,11 @@ TEST_F(HttpServerTest, B73RefusesWhatIsTooLargeWithoutReadingIt) {
 TEST_F(HttpServerTest, B73RefusesContradictingLengths) {
   start();
   for (const char* head :
-       {"POST /size HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "POST /size HTTP/1.1\r\nContent-Length: 5x\r\n\r\n",
-        "POST /size HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-        "POST /size HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "POST /size HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "nonsense\r\n\r\n",
+       {"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        "POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 5x\r\n\r\n",
+        "POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        "POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST /size HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "nonsense\r\n\r\n",
         "GET /health HTTP/3.7\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"}) {
     RawClient client(port());
     client.send(head);
@@ -212,10 +213,26 @@ TEST_F(HttpServerTest, RefusesBodiesWhoseEndsOthersMaySeeElsewhere) {
               HasSubstr("\r\n\r\n3"));
 }
 
+TEST_F(HttpServerTest, TakesRequestsAsTheStandardHasThem) {
+  start();
+  const auto answer_to = [this](std::string_view request) {
+    RawClient client(port());
+    return client.ask(request);
+  };
+  EXPECT_THAT(answer_to("GET http://x/models/a?b=c HTTP/1.1\r\nHost: x\r\n\r\n"), HasSubstr("\r\n\r\n/models/a"));
+  EXPECT_THAT(answer_to("GET HTTPS://x:1/health HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer_to("GET http://x HTTP/1.1\r\nHost: x\r\n\r\n"), HasSubstr("nothing at /."));
+  EXPECT_THAT(answer_to("GET /health HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(answer_to("GET /health HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(answer_to("GET /health HTTP/1.0\r\n\r\n"), HasSubstr(" 200 "));
+  EXPECT_THAT(answer_to("\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(answer_to("\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+}
+
 TEST_F(HttpServerTest, B73InvitesAWaitingBody) {
   start();
   RawClient client(port());
-  client.send("POST /size HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
+  client.send("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n");
   EXPECT_EQ(client.receive(), "HTTP/1.1 100 Continue\r\n\r\n");
   client.send("1234");
   EXPECT_THAT(client.receive_response(), HasSubstr("\r\n\r\n4"));
@@ -231,7 +248,7 @@ TEST_F(HttpServerTest, EndsSlowHeadsAndBodies) {
   head.send("GET /health HT");
   EXPECT_THAT(head.receive_response(), StartsWith("HTTP/1.1 408"));
   RawClient body(port());
-  body.send("POST /size HTTP/1.1\r\nContent-Length: 4\r\n\r\n1");
+  body.send("POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n1");
   EXPECT_THAT(body.receive_response(), StartsWith("HTTP/1.1 408"));
   RawClient idle(port());
   EXPECT_TRUE(idle.closed_by_server());
@@ -430,7 +447,7 @@ TEST_F(HttpServerTest, B74AnswersHealthBesideManyHalfSentRequestsAndOpenStreams)
   std::vector<std::unique_ptr<RawClient>> clients;
   for (int i = 0; i < 100; ++i) {
     clients.push_back(std::make_unique<RawClient>(port()));
-    clients.back()->send(i % 2 == 0 ? "POST /echo HTTP/1.1\r\nContent-Le" : post("/stream", "{}"));
+    clients.back()->send(i % 2 == 0 ? "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Le" : post("/stream", "{}"));
   }
   for (int i = 0; i < 20; ++i) {
     RawClient client(port());
@@ -473,11 +490,12 @@ TEST_F(HttpServerTest, LetsPagesOfOtherOriginsInWhereAllowed) {
   start();
   RawClient client(port());
   const std::string preflight = client.ask(
-      "OPTIONS /echo HTTP/1.1\r\nOrigin: http://page.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
+      "OPTIONS /echo HTTP/1.1\r\nHost: x\r\nOrigin: http://page.example\r\nAccess-Control-Request-Method: "
+      "POST\r\n\r\n");
   EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Origin: *\r\n"));
   EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST, PUT, OPTIONS\r\n"));
   EXPECT_THAT(preflight, HasSubstr("Access-Control-Allow-Headers: Authorization, Content-Type"));
-  EXPECT_THAT(client.ask("GET /health HTTP/1.1\r\nOrigin: http://page.example\r\n\r\n"),
+  EXPECT_THAT(client.ask("GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://page.example\r\n\r\n"),
               HasSubstr("Access-Control-Allow-Origin: *\r\n"));
   EXPECT_THAT(client.ask(kHealth), Not(HasSubstr("Access-Control")));
 }
