@@ -7,7 +7,7 @@
 namespace reprise::server {
 namespace {
 
-/// For answers that are complete to reach their clients.
+/// For answers that ended at the limit to reach their clients.
 constexpr std::chrono::milliseconds kLastWrites{2000};
 
 }  // namespace
@@ -36,8 +36,11 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
 ApiServer::~ApiServer() { stop(std::chrono::milliseconds(0)); }
 
 void ApiServer::drain(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   context_->service.drain(limit);
-  stop(kLastWrites);
+  // The engine may have ended long before clients have read what it gave.
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  stop(std::max(left, std::chrono::milliseconds(0)) + kLastWrites);
 }
 
 void ApiServer::stop(std::chrono::milliseconds limit) {

@@ -25,7 +25,8 @@ class ApiServer {
   HttpCounters http_counters() const { return http_->counters(); }
   const ServerMetrics& metrics() const { return *context_->metrics; }
 
-  /// Lets requests end within `limit` while new ones are refused with 503, then cancels the rest, and closes.
+  /// Lets requests end, and their answers reach their clients, within `limit` while new ones are refused with 503; then
+  /// cancels the rest, gives what they came to two seconds more, and closes.
   void drain(std::chrono::milliseconds limit);
   /// Accepts nothing more and closes every connection, at the latest when `limit` is over.
   void stop(std::chrono::milliseconds limit);

@@ -322,6 +322,45 @@ TEST_F(ApiServerTest, EndsWithinItsLimitWhateverRuns) {
   EXPECT_THAT(client.receive_all(), HasSubstr("\"finish_reason\":\"abort\""));
 }
 
+TEST_F(ApiServerTest, LetsClientsReadWhatHasEndedBeforeItCloses) {
+  ApiOptions options;
+  options.http.max_unread_bytes = size_t{64} << 20;  // a slow client is not given up
+  start(0, options);
+  wait_until_ready();
+  // More than the system buffers.
+  json request = completion(1, 400, true);
+  request.update({{"n", 8}, {"logprobs", 20}});
+  RawClient client(server_->port(), 64 << 10);
+  client.send(post("/v1/completions", request));
+  std::string answer = client.receive();
+  auto drained = std::async(std::launch::async, [this] { server_->drain(30s); });
+  // Longer than what is given to those who are cut off.
+  for (int i = 0; i < 25; ++i) {
+    std::this_thread::sleep_for(100ms);
+    answer += client.receive();
+  }
+  answer += client.receive_until("0\r\n\r\n");
+  EXPECT_THAT(answer, HasSubstr("data: [DONE]"));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("abort")));
+  EXPECT_EQ(drained.wait_for(10s), std::future_status::ready);
+}
+
+TEST_F(ApiServerTest, ClosesInTimeThoughClientsDoNotRead) {
+  start();
+  wait_until_ready();
+  json request = completion(1, 300, true);
+  request.update({{"n", 8}, {"logprobs", 20}});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_->port(), 4096));
+    clients.back()->send(post("/v1/completions", request));
+    clients.back()->receive();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  server_->drain(300ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 6s);
+}
+
 TEST_F(ApiServerTest, B75TellsOfAFailureInTheMiddleOfAStream) {
   start();
   wait_until_ready();
