@@ -280,7 +280,8 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     for (const auto& field : message) {
       request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
     }
-    request.id = request_id(request.header("x-request-id"));
+    request.unique_id = new_request_id();
+    request.id = proper_request_id(request.header("x-request-id")).value_or(request.unique_id);
     request.peer = peer_;
     return request;
   }
@@ -295,7 +296,7 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     } else {
       request.method = "-";
       request.path = "-";
-      request.id = request_id({});
+      request.id = request.unique_id = new_request_id();
       request.peer = peer_;
       start_ = Clock::now();
     }

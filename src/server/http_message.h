@@ -17,8 +17,9 @@ struct HttpRequest {
   std::string query;   ///< behind the "?", as it was sent
   HttpHeaders headers;
   std::string body;
-  std::string id;    ///< the client's x-request-id if it sent a proper one, else a new one
-  std::string peer;  ///< address and port of the client, for the log
+  std::string id;         ///< the client's x-request-id if it sent a proper one, else the same as `unique_id`
+  std::string unique_id;  ///< what no other request has, whatever clients call theirs
+  std::string peer;       ///< address and port of the client, for the log
 
   /// The value of the first header of that name, in any spelling of its letters; empty when there is none.
   std::string_view header(std::string_view name) const;

@@ -11,7 +11,7 @@ namespace {
 void generate(const ApiContext& context, const HttpRequest& http, const std::shared_ptr<Exchange>& exchange) {
   const auto arrival = std::chrono::steady_clock::now();
   context.require_ready();
-  GenerateRequest request = read_generate_request(context, parse_json_body(http.body), http.id);
+  GenerateRequest request = read_generate_request(context, parse_json_body(http.body), http.unique_id);
   std::vector<engine::Request> requests;
   std::vector<std::string> names;
   for (const GenerateItem& item : request.items) {

@@ -92,7 +92,7 @@ class ChatAnswer : public OpenAiAnswer {
 void chat(const ApiContext& context, const HttpRequest& http, const std::shared_ptr<Exchange>& exchange) {
   const auto arrival = std::chrono::steady_clock::now();
   context.require_ready();
-  const ChatCompletionRequest request = read_chat_request(context, parse_json_body(http.body), http.id);
+  const ChatCompletionRequest request = read_chat_request(context, parse_json_body(http.body), http.unique_id);
   std::vector<engine::Request> requests;
   for (int32_t i = 0; i < request.sampling.choices; ++i) {
     requests.push_back(

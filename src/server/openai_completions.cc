@@ -134,7 +134,7 @@ class CompletionAnswer : public OpenAiAnswer {
 void complete(const ApiContext& context, const HttpRequest& http, const std::shared_ptr<Exchange>& exchange) {
   const auto arrival = std::chrono::steady_clock::now();
   context.require_ready();
-  CompletionRequest request = read_completion(context, parse_json_body(http.body), http.id);
+  CompletionRequest request = read_completion(context, parse_json_body(http.body), http.unique_id);
   std::vector<engine::Request> requests;
   for (const Prompt& prompt : request.prompts) {
     for (int32_t i = 0; i < request.sampling.choices; ++i) {

@@ -54,11 +54,13 @@ void append_chunk(std::string& wire, std::string_view bytes, bool end) {
   if (end) wire += "0\r\n\r\n";
 }
 
-std::string request_id(std::string_view from_client) {
-  if (!from_client.empty() && from_client.size() <= 128 &&
-      std::all_of(from_client.begin(), from_client.end(), is_id_character)) {
-    return std::string(from_client);
-  }
+std::optional<std::string> proper_request_id(std::string_view from_client) {
+  const bool proper = !from_client.empty() && from_client.size() <= 128 &&
+                      std::all_of(from_client.begin(), from_client.end(), is_id_character);
+  return proper ? std::optional(std::string(from_client)) : std::nullopt;
+}
+
+std::string new_request_id() {
   thread_local std::mt19937_64 random{std::random_device{}()};
   return fmt::format("{:016x}{:016x}", random(), random());
 }

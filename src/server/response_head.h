@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,7 +22,9 @@ std::string compose_response(const HttpResponse& response, const HttpHeaders& co
 /// Appends bytes of a chunked body, if there are any, and its end.
 void append_chunk(std::string& wire, std::string_view bytes, bool end);
 
-/// What the client sent if it is a proper id ([A-Za-z0-9._-], at most 128), else a new one.
-std::string request_id(std::string_view from_client);
+/// What the client sent if it is a proper id ([A-Za-z0-9._-], at most 128).
+std::optional<std::string> proper_request_id(std::string_view from_client);
+/// Unlike any other.
+std::string new_request_id();
 
 }  // namespace reprise::server

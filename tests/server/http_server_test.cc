@@ -47,6 +47,9 @@ class HttpServerTest : public testing::Test {
                  keep(exchange);
                }});
     router.add({"POST"}, "/later", {.handler = [this](const HttpRequest&, const auto& exchange) { keep(exchange); }});
+    router.add({"GET"}, "/id", {.handler = [](const HttpRequest& request, const auto& exchange) {
+                 exchange->respond({.body = request.unique_id, .headers = {}});
+               }});
     router.add({"GET"}, "/models/*", {.handler = [](const HttpRequest& request, const auto& exchange) {
                  exchange->respond({.body = request.path, .headers = {}});
                }});
@@ -136,6 +139,16 @@ TEST_F(HttpServerTest, KeepsProperRequestIdsAndMakesOthers) {
   const std::string made = client.ask("GET /health HTTP/1.1\r\nHost: x\r\nx-request-id: a b\"c\r\n\r\n");
   EXPECT_THAT(made, Not(HasSubstr("a b")));
   EXPECT_THAT(made, testing::ContainsRegex("x-request-id: [0-9a-f]{32}\r\n"));
+}
+
+TEST_F(HttpServerTest, HasItsOwnIdOfARequestWhateverTheClientCallsIt) {
+  start();
+  RawClient client(port());
+  const std::string first = client.ask("GET /id HTTP/1.1\r\nHost: x\r\nx-request-id: same\r\n\r\n");
+  const std::string second = client.ask("GET /id HTTP/1.1\r\nHost: x\r\nx-request-id: same\r\n\r\n");
+  EXPECT_THAT(first, HasSubstr("x-request-id: same\r\n"));
+  EXPECT_THAT(first, testing::ContainsRegex("\r\n\r\n[0-9a-f]{32}$"));
+  EXPECT_NE(first, second);
 }
 
 TEST_F(HttpServerTest, B73RefusesWhatIsTooLargeWithoutReadingIt) {
