@@ -21,6 +21,7 @@
 #include "cli/server_options.h"
 #include "cli/session.h"
 #include "engine/engine_service.h"
+#include "load/model_config.h"
 #include "server/api_server.h"
 #include "server/step_report.h"
 #include "text/tokenizer.h"
@@ -104,6 +105,8 @@ class Server {
   std::unique_ptr<engine::Engine> make_engine() {
     may_load_.get_future().get();  // a fault of the options must not cost the loading of a model
     try {
+      // A model without one is refused before its weights are read.
+      auto tokenizer = text::load_tokenizer(load::model_directory(options_.session.model));
       log_info("Load weight begin. avail mem={:.2f} GB", available_gigabytes());
       const double before = available_gigabytes();
       session_ = std::make_unique<Session>(options_.session);
@@ -116,7 +119,7 @@ class Server {
       engine_options.capture_at_once_milliseconds = kCaptureAtOnceMilliseconds;
       if (options_.random_seed) engine_options.seed = *options_.random_seed;
       auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),
-                                           text::load_tokenizer(session_->directory()), std::move(engine_options));
+                                           std::move(tokenizer), std::move(engine_options));
       log_memory(*engine);
       if (options_.capture_before_ready || options_.session.profile_capture) capture(*engine);
       return engine;

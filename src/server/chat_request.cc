@@ -75,7 +75,11 @@ void read_template_variables(RequestFields& fields, text::ChatRequest& chat) {
     if (name == "messages" || name == "tools") {
       fields.fail("chat_template_kwargs", fmt::format("chat_template_kwargs cannot set {}.", name));
     }
-    if (name == "add_generation_prompt" && value.is_boolean()) {
+    if (name == "add_generation_prompt") {
+      if (!value.is_boolean()) {
+        fields.fail("chat_template_kwargs",
+                    fmt::format("chat_template_kwargs.{} is {}, but must be true or false.", name, value.type_name()));
+      }
       chat.add_generation_prompt = value.get<bool>();
       continue;
     }
@@ -111,6 +115,31 @@ void read_the_rest(RequestFields& fields) {
   }
   fields.text("model");
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
+}
+
+/// Refuses what the model would not be told of.
+void check_template_reads(const text::ChatTemplate& chat_template, const RequestFields& fields,
+                          const text::ChatRequest& chat) {
+  if (chat.tools.truthy() && !chat_template.reads("tools", chat)) {
+    fields.fail("tools", "The model's chat template knows no tools.");
+  }
+  for (const auto& [name, _] : chat.variables) {
+    if (chat_template.reads(name, chat)) continue;
+    const bool own = name == "enable_thinking" || name == "reasoning_effort";
+    fields.fail(own ? name : "chat_template_kwargs",
+                fmt::format("The model's chat template does not read {}.", quote_text(name)));
+  }
+}
+
+/// What templates and tokenizers refuse is the messages' fault.
+text::ChatPrompt make_prompt(const ApiContext& context, ChatFields fields) {
+  try {
+    return text::make_chat_prompt(*context.model.chat_template, context.tokenizer(), std::move(fields.chat),
+                                  fields.prompt);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+    throw RequestError::parameter_error("messages", error.what());
+  }
 }
 
 /// Most tokens of the answer: what the request says, else all that there is room for.
@@ -164,10 +193,12 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   fields.integer("max_tokens");
   fields.integer("max_completion_tokens");
   fields.finish();
-  request.prompt =
-      text::make_chat_prompt(*context.model.chat_template, context.tokenizer(), std::move(chat.chat), chat.prompt);
+  check_template_reads(*context.model.chat_template, fields, chat.chat);
+  request.prompt = make_prompt(context, std::move(chat));
   request.parser.starts_in_reasoning = request.prompt.opens_reasoning;
   request.sampling.parameters.max_new_tokens = new_tokens(context, fields, request.prompt.ids.size());
+  check_min_tokens(fields, request.sampling,
+                   fields.has("max_completion_tokens") ? "max_completion_tokens" : "max_tokens");
   check_prompt(context, request.prompt.ids, request.sampling.parameters.max_new_tokens, "messages");
   if (text::AssistantParser::markers_are_special(context.tokenizer())) request.sampling.skip_special_tokens = false;
   return request;

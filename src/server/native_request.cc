@@ -56,6 +56,7 @@ void read_input(const ApiContext& context, RequestFields& fields, GenerateReques
   }
   const Json& input = text != nullptr ? *text : *ids;
   const std::string key = text != nullptr ? "text" : "input_ids";
+  request.input_key = key;
   const bool is_list_of_numbers = input.is_array() && !input.empty() && input.front().is_number();
   if (text != nullptr && !input.is_string() && (!input.is_array() || is_list_of_numbers)) {
     fields.fail(key, "text must be a string or a list of strings.");
@@ -141,7 +142,7 @@ GenerateRequest read_generate_request(const ApiContext& context, const Json& bod
   fields.ignore({"log_metrics", "model"});
   fields.finish();
   for (const GenerateItem& item : request.items) {
-    check_prompt(context, item.prompt.ids, item.sampling.parameters.max_new_tokens, request.batch ? "input" : "text");
+    check_prompt(context, item.prompt.ids, item.sampling.parameters.max_new_tokens, request.input_key);
   }
   if (request.choices() > kMostRequestsAtOnce) {
     fields.fail("n", fmt::format("There may be {} outputs at most.", kMostRequestsAtOnce));

@@ -23,7 +23,8 @@ struct GenerateItem {
 struct GenerateRequest {
   std::vector<GenerateItem> items;
   SchedulingFields scheduling;
-  bool batch = false;  ///< the answer is a list
+  std::string input_key;  ///< where the prompts stand: "text" or "input_ids"
+  bool batch = false;     ///< the answer is a list
   bool stream = false;
   bool text_in_logprobs = false;
 

@@ -34,6 +34,7 @@ CompletionRequest read_completion(const ApiContext& context, const Json& body, c
   request.sampling = read_openai_sampling(fields, context.model.generation_config, context.vocabulary());
   engine::SamplingParameters& parameters = request.sampling.parameters;
   parameters.max_new_tokens = fields.integer32("max_tokens", 16, 0);
+  check_min_tokens(fields, request.sampling, "max_tokens");
   request.scheduling = read_scheduling(fields);
   request.echo = fields.boolean("echo", false);
   if (fields.has("logprobs")) {

@@ -104,6 +104,13 @@ SamplingFields read_native_sampling(const Json& value, const std::string& path, 
   return sampling;
 }
 
+void check_min_tokens(const RequestFields& fields, const SamplingFields& sampling, std::string_view most) {
+  const engine::SamplingParameters& parameters = sampling.parameters;
+  if (parameters.min_new_tokens <= parameters.max_new_tokens) return;
+  fields.fail("min_tokens", fmt::format("min_tokens is {}, but {} is {}.", parameters.min_new_tokens, most,
+                                        parameters.max_new_tokens));
+}
+
 void check_sampling(const SamplingFields& sampling, int32_t vocabulary) {
   try {
     sampling.parameters.validate(vocabulary);

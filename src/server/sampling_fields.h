@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/request.h"
@@ -34,6 +35,10 @@ SamplingFields read_openai_sampling(RequestFields& fields, const load::Generatio
 
 /// Reads `sampling_params` of SGLang's native requests, with max_new_tokens, and nothing else.
 SamplingFields read_native_sampling(const Json& value, const std::string& path, int32_t vocabulary);
+
+/// Throws RequestError (400) when fewer tokens are allowed than `min_tokens` asks for; `most` is what the request calls
+/// the former.
+void check_min_tokens(const RequestFields& fields, const SamplingFields& sampling, std::string_view most);
 
 /// Throws RequestError (400) for values out of range, naming the field as the request has it.
 void check_sampling(const SamplingFields& sampling, int32_t vocabulary);

@@ -127,15 +127,23 @@ std::vector<std::string> ChatTemplate::names() const {
   return all;
 }
 
-const JinjaProgram& ChatTemplate::choose(const ChatRequest& request) const {
+const JinjaProgram* ChatTemplate::find(const ChatRequest& request) const {
   std::string name = request.template_name;
   if (name.empty()) name = request.tools.truthy() && programs_.contains(kToolUse) ? kToolUse : kDefault;
   const auto found = programs_.find(name);
-  if (found == programs_.end()) {
-    throw Error(ErrorCode::kInvalidArgument, "there is no chat template '{}'", name)
-        .remedy(fmt::format("the model has: {}", fmt::join(names(), ", ")));
-  }
-  return *found->second;
+  return found == programs_.end() ? nullptr : found->second.get();
+}
+
+const JinjaProgram& ChatTemplate::choose(const ChatRequest& request) const {
+  if (const JinjaProgram* program = find(request)) return *program;
+  throw Error(ErrorCode::kInvalidArgument, "there is no chat template '{}'",
+              request.template_name.empty() ? kDefault : request.template_name)
+      .remedy(fmt::format("the model has: {}", fmt::join(names(), ", ")));
+}
+
+bool ChatTemplate::reads(std::string_view variable, const ChatRequest& request) const {
+  const JinjaProgram* program = find(request);
+  return program != nullptr && program->names.contains(variable);
 }
 
 MarkedText ChatTemplate::render(const ChatRequest& request, const JinjaOptions& options) const {

@@ -46,10 +46,16 @@ class ChatTemplate {
   /// tokens in bytes of the request. Throws as render_jinja does; kInvalidArgument for an unknown template name.
   MarkedText render(const ChatRequest& request, const JinjaOptions& options = {}) const;
 
+  /// Whether the template that renders such a request reads a variable: otherwise setting it changes nothing. False
+  /// where there is no such template.
+  bool reads(std::string_view variable, const ChatRequest& request) const;
+
   /// In alphabetical order; a single template is called `default`.
   std::vector<std::string> names() const;
 
  private:
+  /// Null when there is none of that name.
+  const JinjaProgram* find(const ChatRequest& request) const;
   const JinjaProgram& choose(const ChatRequest& request) const;
 
   std::map<std::string, std::shared_ptr<const JinjaProgram>, std::less<>> programs_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +116,7 @@ struct JinjaStatement {
 struct JinjaProgram {
   std::string name;
   JinjaBlock body;
+  std::set<std::string, std::less<>> names;  ///< all that are read anywhere
 };
 
 }  // namespace reprise::text

@@ -24,6 +24,7 @@ class JinjaParser : public JinjaExpressionParser {
     program->name = name_;
     program->body = parse_block({});
     check_calls();
+    program->names = used_names_;
     return program;
   }
 

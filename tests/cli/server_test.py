@@ -439,6 +439,24 @@ class Limits(unittest.TestCase):
             status, answer = mini.post("/v1/completions", completion(**{name: 5}))
             self.assertEqual((status, answer["error"]["param"]), (400, name))
         self.assertEqual(mini.post("/generate", {"text": "a", "sampling_params": {"banana": 1}})[0], 400)
+        for answer in (mini.post("/v1/completions", completion(min_tokens=5, max_tokens=3))[1],
+                       mini.post("/v1/chat/completions", chat(min_tokens=5, max_tokens=3))[1]):
+            self.assertEqual(answer["error"]["param"], "min_tokens")
+            self.assertIn("max_tokens is 3", answer["error"]["message"])
+        for ids in ([10 ** 6], [[1], [10 ** 6]], [-1], []):
+            status, answer = mini.post("/generate", {"input_ids": ids})
+            self.assertEqual((status, answer["error"]["param"]), (400, "input_ids"), ids)
+
+    def test_what_a_template_does_not_read_is_refused(self):
+        for fields, name in (({"tools": TOOLS}, "tools"), ({"enable_thinking": False}, "enable_thinking"),
+                             ({"chat_template_kwargs": {"banana": 1}}, "chat_template_kwargs"),
+                             ({"chat_template_kwargs": {"add_generation_prompt": 1}}, "chat_template_kwargs")):
+            status, answer = mini.post("/v1/chat/completions", chat(**fields))
+            self.assertEqual((status, answer["error"]["param"]), (400, name))
+        self.assertEqual(mini.post("/v1/chat/completions", chat(tools=TOOLS, tool_choice="none"))[0], 200)
+        self.assertEqual(scripted.post("/v1/chat/completions", chat(
+            max_tokens=1, tools=TOOLS, chat_template_kwargs={"enable_thinking": True, "add_generation_prompt": True}))[0],
+                         200)
 
     def test_b70_bodies_of_every_kind(self):
         bodies = [b"", b"{", b"[]", b"null", b"5", b'"text"', b"{}", b"\xef\xbb\xbf{}", b'{"prompt":"a"}x',
@@ -455,6 +473,7 @@ class Limits(unittest.TestCase):
             status, answer = mini.post("/v1/chat/completions", {"messages": messages})
             self.assertEqual(status, 400, messages)
             self.assertIn("messages", answer["error"]["message"].lower())
+            self.assertEqual(answer["error"]["param"], "messages")
         for arguments in ("{", "", "[1]"):
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
             status, answer = scripted.post("/v1/chat/completions", {"messages": [
@@ -636,6 +655,7 @@ class Starting(unittest.TestCase):
                 (["-m", CHECKPOINTS / "dense", "--port", "0"], "tokenizer", 3)):
             done = run("serve", *arguments, timeout=60)
             self.assertIn(words, done.stderr)
+            self.assertNotIn("Load weight", done.stderr)
             self.assertEqual(done.returncode, code, done.stderr)
 
 
