@@ -32,6 +32,25 @@ std::string final_content(const ChatRequest& request) {
   return content;
 }
 
+/// Whether all bytes of a range came with the request.
+bool is_input(const MarkedText& text, size_t begin, size_t end) {
+  size_t run_begin = 0;
+  for (const MarkedText::Run& run : text.runs()) {
+    if (run.origin == Origin::kTemplate && run_begin < end && begin < run.end) return false;
+    run_begin = run.end;
+  }
+  return true;
+}
+
+/// Where the last message's content stands in the prompt. The template's own words may spell the same.
+size_t find_content(const MarkedText& prompt, std::string_view content) {
+  size_t begin = prompt.bytes().rfind(content);
+  while (begin != std::string::npos && !is_input(prompt, begin, begin + content.size())) {
+    begin = begin == 0 ? std::string::npos : prompt.bytes().rfind(content, begin - 1);
+  }
+  return begin;
+}
+
 }  // namespace
 
 MarkedText render_chat(const ChatTemplate& chat_template, ChatRequest request, const ChatPromptOptions& options) {
@@ -40,7 +59,7 @@ MarkedText render_chat(const ChatTemplate& chat_template, ChatRequest request, c
   const std::string content = final_content(request);
   const MarkedText prompt = chat_template.render(request);
   // Templates may strip white space from a message, and write what ends it behind.
-  const size_t begin = prompt.bytes().rfind(content);
+  const size_t begin = find_content(prompt, content);
   if (begin == std::string::npos) {
     throw Error(ErrorCode::kInvalidArgument,
                 "continue_final_message: the chat template does not write the last message as it is");

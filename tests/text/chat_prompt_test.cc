@@ -90,6 +90,11 @@ TEST(ChatPrompt, ContinuesTheLastMessage) {
        {"[]", R"([{"role":"user","content":"Count."}])", R"([{"role":"assistant","content":" "}])"}) {
     EXPECT_THROW(continued(messages), Error) << messages;
   }
+  // What the template writes behind the message may spell the same.
+  for (const std::string content : {"end", "im", "_", "|", ">", "<|im_end|>", "assistant"}) {
+    EXPECT_EQ(continued(R"([{"role":"user","content":"Go."},{"role":"assistant","content":")" + content + R"("}])"),
+              "<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n" + content);
+  }
   EXPECT_THROW(continued(R"([{"role":"assistant","content":"1"}])", ",\"add_generation_prompt\":true"), Error);
   EXPECT_THROW(render_chat(ChatTemplate::from_source("{{ messages[0].content | upper }}"),
                            ChatRequest::from_json(R"({"messages":[{"role":"assistant","content":"one"}]})"),
