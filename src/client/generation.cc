@@ -107,6 +107,7 @@ void read_usage(const Json& event, AnswerUpdate& update) {
 /// One choice of the OpenAI interfaces.
 void read_choice(const Json& choice, Interface interface, AnswerUpdate& update) {
   update.finish_reason = text_of(choice, "finish_reason");
+  if (update.finish_reason == "abort") throw Error(ErrorCode::kIo, "the server ended the request");
   if (interface == Interface::kCompletions) {
     update.text = text_of(choice, "text");
   } else if (const Json* delta = find(choice, "delta")) {

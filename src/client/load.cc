@@ -35,7 +35,11 @@ class Answer final : public HttpReceiver {
     }
     const double seconds = seconds_between(begin_, at) - record_.due;
     stream_.feed(bytes, [&](std::string_view event) {
-      if (event != "[DONE]") take(reader_.read(event), seconds);
+      if (event == "[DONE]") {
+        is_done_ = true;
+      } else {
+        take(reader_.read(event), seconds);
+      }
     });
   }
 
@@ -75,6 +79,8 @@ class Answer final : public HttpReceiver {
       record_.error = fmt::format("the server did not stream its answer: {}", error_message(body_));
     } else if (events_.empty() && record_.finish_reason.empty()) {
       record_.error = "the stream ended without any content";
+    } else if (record_.finish_reason.empty() && !is_done_) {
+      record_.error = "the stream broke off: it brought neither a finish reason nor [DONE]";
     }
     if (!record_.error.empty()) return;
     // An answer without content, such as an end token alone, was there when it ended.
@@ -92,6 +98,7 @@ class Answer final : public HttpReceiver {
   std::string body_;  ///< when it is no stream
   int status_ = 0;
   bool is_stream_ = false;
+  bool is_done_ = false;  ///< [DONE] came
   double finish_seconds_ = 0;
 };
 

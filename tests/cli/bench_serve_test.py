@@ -95,6 +95,30 @@ class BenchServe(unittest.TestCase):
         self.assertEqual(result["total_output_tokens"], 41)
         self.assertEqual(self.number(text, "Total generated tokens:"), 41)
 
+    def test_b84_answers_that_break_off_are_failures(self):
+        def choice(text, finish=None):
+            return event({"choices": [{"index": 0, "text": text, "finish_reason": finish}]})
+
+        for backend, parts, message in (
+                ("sglang", generate_events([5, 5, 5])[:2], "the stream broke off"),
+                ("sglang-oai", [(5, choice("a")), (10, choice("b"))], "the stream broke off"),
+                ("sglang-oai", [(5, choice("a")), (10, choice("", "abort")), (10, DONE)], "the server ended the request")):
+            with self.subTest(backend=backend, message=message):
+                broken = []
+
+                def answer(path, body):
+                    broken.append(path)
+                    return parts if len(broken) == 1 else parts[:1] + [(10, choice("b", "length")), (10, DONE)]
+
+                def whole(path, body):
+                    broken.append(path)
+                    return parts if len(broken) == 1 else generate_events([5, 5, 5])
+
+                with FakeServer(whole if backend == "sglang" else answer) as server:
+                    text, result = self.bench(server, "--num-prompts", 2, "--backend", backend)
+                self.assertEqual((result["completed"], result["failed"]), (1, 1))
+                self.assertIn(message, "".join(result["errors"]))
+
     def test_the_lines_are_those_of_the_published_report(self):
         with FakeServer(lambda path, body: generate_events([5, 5, 5])) as server:
             text, result = self.bench(server, "--num-prompts", 2, output_len=3)
