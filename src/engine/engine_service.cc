@@ -97,9 +97,13 @@ std::vector<RequestId> EngineService::submit(std::vector<Request> requests) {
   {
     const std::lock_guard lock(mutex_);
     require_ready();
-    const int64_t room = int64_t{engine->options().max_running} + options_.max_queued - open_;
+    const int64_t places = int64_t{engine->options().max_running} + options_.max_queued;
     const auto count = static_cast<int32_t>(requests.size());
-    if (options_.max_queued > 0 && count > room) {
+    if (options_.max_queued > 0 && count > places) {
+      throw Error(ErrorCode::kInvalidArgument, "{} outputs are asked for at once, but only {} can run and wait", count,
+                  places);
+    }
+    if (options_.max_queued > 0 && count > places - open_) {
       throw Error(ErrorCode::kResourceExhausted, "The request queue is full.").remedy("try again later");
     }
     open_ += count;

@@ -189,6 +189,11 @@ TEST(EngineService, RefusesWhatTheQueueHasNoPlaceForAndAnswersWhileTheEngineStan
   for (int i = 0; i < 6; ++i) service->submit(service_request(i, 3, answers[i]));
   expect_error(ErrorCode::kResourceExhausted, "queue is full",
                [&] { service->submit(service_request(6, 3, answers[6])); });
+  // Seven at once would never find a place.
+  std::vector<Request> many;
+  for (Answer& answer : answers) many.push_back(service_request(0, 3, answer));
+  expect_error(ErrorCode::kInvalidArgument, "7 outputs are asked for at once, but only 6 can run and wait",
+               [&] { service->submit(std::move(many)); });
   EXPECT_EQ(service->snapshot().waiting, 6);
   EXPECT_EQ(service->snapshot().heartbeat, heartbeat);
   EXPECT_EQ(service->state(), ServiceState::kReady);
