@@ -29,6 +29,9 @@
 namespace reprise::cli {
 namespace {
 
+/// The largest batch that is captured unless an option says so.
+constexpr int32_t kMostGraphRows = 256;
+
 /// SIGINT and SIGTERM wait until they are asked for. Threads that are made later inherit that.
 class Signals {
  public:
@@ -115,6 +118,10 @@ class Server {
                name_of(info.dtype), available_gigabytes(), std::max(0.0, before - available_gigabytes()));
       engine::EngineOptions engine_options =
           session_->engine_options(options_.max_running_requests, options_.kv_tokens, options_.session.max_context);
+      // Sizes are captured as traffic needs them, so that a large one costs nothing until it comes.
+      if (engine_options.buckets.sizes.empty() && engine_options.buckets.max_size == 0) {
+        engine_options.buckets.max_size = std::min(options_.max_running_requests, kMostGraphRows);
+      }
       engine_options.prefix_cache = !options_.disable_radix_cache;
       engine_options.capture_at_once_milliseconds = kCaptureAtOnceMilliseconds;
       if (options_.random_seed) engine_options.seed = *options_.random_seed;
