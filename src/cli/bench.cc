@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "cli/commands.h"
+#include "cli/statement.h"
 
 namespace reprise::cli {
 
@@ -160,7 +161,7 @@ std::string bench_subject(Session& session) {
   const model::ModelInfo& info = session.model()->info();
   const AutotuneReport* tuned = session.autotune_report();
   return fmt::format("{}: {} of {} layers, {}; {}{}", session.directory().string(), info.architecture, info.layers,
-                     name_of(info.dtype), api::describe(session.device()),
+                     dtype_text(*session.model()), api::describe(session.device()),
                      tuned == nullptr ? "" : "; tuned: " + tuned->text());
 }
 

@@ -18,6 +18,12 @@ DType kv_dtype(engine::Engine& engine) {
   return buffers.empty() ? engine.model().info().dtype : buffers.front().dtype;
 }
 
+bool has_int8_weights(const model::Model& model) {
+  const auto parameters = model.named_parameters();
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [](const auto& parameter) { return parameter.second.dtype() == DType::kI8; });
+}
+
 using replay::StepKind;
 using replay::StepReason;
 
@@ -89,12 +95,16 @@ std::string steps_json(const replay::StepCounters& counters, StepKind kind) {
   return json.dump();
 }
 
+std::string dtype_text(const model::Model& model) {
+  return fmt::format("{}{}", name_of(model.info().dtype), has_int8_weights(model) ? " with int8 weights" : "");
+}
+
 std::string statement_text(engine::Engine& engine, const AutotuneReport* autotune) {
   const engine::Statistics statistics = engine.statistics();
   const replay::CaptureReport& captures = engine.runner().capture_report();
   const replay::StepCounters& counters = engine.runner().counters();
   std::string text;
-  text += fmt::format("mode      {}, {}\n", name_of(engine.options().mode), name_of(engine.model().info().dtype));
+  text += fmt::format("mode      {}, {}\n", name_of(engine.options().mode), dtype_text(engine.model()));
   text += fmt::format("prefill   {} tokens, {:.1f} tokens/s; steps: {}\n", statistics.prefill_tokens,
                       statistics.prefill_tokens_per_second(), steps_text(counters, StepKind::kPrefill));
   text += fmt::format("decode    {} tokens, {:.1f} tokens/s; steps: {}\n", statistics.decode_tokens,
@@ -146,6 +156,7 @@ std::string statement_json(engine::Engine& engine, const AutotuneReport* autotun
   nlohmann::ordered_json json;
   json["mode"] = name_of(engine.options().mode);
   json["dtype"] = name_of(engine.model().info().dtype);
+  json["int8_weights"] = has_int8_weights(engine.model());
   json["kv_dtype"] = name_of(kv_dtype(engine));
   json["prefill_tokens"] = statistics.prefill_tokens;
   json["prefill_tokens_per_second"] = statistics.prefill_tokens_per_second();
