@@ -129,10 +129,7 @@ void ConnectionExchange::end_client(bool given_up) {
   if (tell_room) tell_room();
 }
 
-bool ConnectionExchange::gone() const {
-  const std::lock_guard lock(mutex_);
-  return gone_;
-}
+bool ConnectionExchange::gone() const { return gone_; }
 
 bool ConnectionExchange::ended() const {
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -67,7 +68,7 @@ class ConnectionExchange : public Exchange {
   std::vector<Piece> pieces_;
   size_t pending_ = 0;  // bytes of them
   bool stream_ = false;
-  bool gone_ = false;
+  std::atomic<bool> gone_{false};  // changed under the lock; the engine's thread asks without it
   bool given_up_ = false;
   bool woken_ = false;
   std::function<void()> gone_callback_;
