@@ -94,6 +94,13 @@ TEST_F(ChatTemplateDirectory, AGivenFileGoesBeforeTheModelsOwn) {
   EXPECT_THROW(ChatTemplate::load(path_, path_ / "missing.jinja"), Error);
 }
 
+TEST(ChatTemplate, KnowsWhatItReads) {
+  const ChatTemplate made = ChatTemplate::from_source(
+      "{% macro m(a) %}{{ thinking if a else '' }}{% endmacro %}{{ m(messages[0].tools) }}{{ 'effort' }}");
+  for (const char* read : {"thinking", "messages"}) EXPECT_TRUE(made.reads(read, {})) << read;
+  for (const char* other : {"tools", "effort", "add_generation_prompt"}) EXPECT_FALSE(made.reads(other, {})) << other;
+}
+
 TEST_F(ChatTemplateDirectory, ChoosesAmongNamedTemplates) {
   write("tokenizer_config.json", R"({"chat_template":[{"name":"default","template":"plain"},
     {"name":"tool_use","template":"with tools"},{"name":"rag","template":"rag"}]})");
