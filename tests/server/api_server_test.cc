@@ -381,6 +381,7 @@ TEST_F(ApiServerTest, GivesStepsToThoseWhoWatch) {
   start();
   wait_until_ready();
   text_of(completion(1, 8));
+  EXPECT_TRUE(wait_until_idle());  // the last step is told of after the answer
   const json state = body_of(ask("GET /state HTTP/1.1\r\nHost: x\r\n\r\n"));
   ASSERT_FALSE(state["steps"].empty());
   EXPECT_EQ(state["steps"].back()["kind"], "decode");
