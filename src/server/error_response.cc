@@ -97,4 +97,14 @@ HttpResponse error_response(const std::exception_ptr& exception) {
   }
 }
 
+void end_with_error(Exchange& exchange, bool stream, const Error& error) {
+  if (!stream) {
+    exchange.respond(error_response(std::make_exception_ptr(error)));
+    return;
+  }
+  exchange.write("data: " + error_json(error) + "\n\n");
+  exchange.write(kDoneEvent);
+  exchange.end_stream();
+}
+
 }  // namespace reprise::server

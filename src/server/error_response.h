@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "server/exchange.h"
 #include "server/http_message.h"
 
 namespace reprise::server {
@@ -22,5 +23,8 @@ HttpResponse error_response(int status, std::string_view message, std::string_vi
 /// Of an exception that a handler threw. What is no Error of a request says only that something went wrong, and the
 /// log says what.
 HttpResponse error_response(const std::exception_ptr& exception);
+
+/// Ends an answer that cannot be completed: with the error as its response, or as the last event of its stream.
+void end_with_error(Exchange& exchange, bool stream, const Error& error);
 
 }  // namespace reprise::server

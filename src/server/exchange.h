@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "server/http_message.h"
 
@@ -38,6 +39,9 @@ class Exchange {
   /// gone already. It must be quick.
   virtual void on_gone(std::function<void()> callback) = 0;
 };
+
+/// What ends a stream of events.
+inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 
 /// Answers a request, or sees to it that it will be answered. What it throws becomes the answer.
 using Handler = std::function<void(const HttpRequest& request, const std::shared_ptr<Exchange>& exchange)>;

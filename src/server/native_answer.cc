@@ -131,7 +131,7 @@ void NativeAnswer::append_alternatives(std::string& list, const engine::Position
 
 void NativeAnswer::on_complete() {
   if (request_.stream) {
-    exchange_->write("data: [DONE]\n\n");
+    exchange_->write(kDoneEvent);
     exchange_->end_stream();
     return;
   }
@@ -142,15 +142,7 @@ void NativeAnswer::on_complete() {
   exchange_->respond({.status = 200, .body = std::move(answer), .headers = {}});
 }
 
-void NativeAnswer::on_failure(const Error& error) {
-  if (!request_.stream) {
-    exchange_->respond(error_response(std::make_exception_ptr(error)));
-    return;
-  }
-  exchange_->write("data: " + error_json(error) + "\n\n");
-  exchange_->write("data: [DONE]\n\n");
-  exchange_->end_stream();
-}
+void NativeAnswer::on_failure(const Error& error) { end_with_error(*exchange_, request_.stream, error); }
 
 std::string NativeAnswer::output_text(size_t choice) const {
   const State& state = states_[choice];

@@ -8,11 +8,6 @@
 #include "server/error_response.h"
 
 namespace reprise::server {
-namespace {
-
-constexpr std::string_view kDone = "data: [DONE]\n\n";
-
-}  // namespace
 
 void read_stream_fields(RequestFields& fields, OpenAiAnswerOptions& options) {
   options.stream = fields.boolean("stream", false);
@@ -67,7 +62,7 @@ void OpenAiAnswer::on_event(ChoiceEvent& event) {
 void OpenAiAnswer::on_complete() {
   if (options_.stream) {
     if (options_.include_usage) exchange_->write(frame_ + "],\"usage\":" + usage_text() + "}\n\n");
-    exchange_->write(kDone);
+    exchange_->write(kDoneEvent);
     exchange_->end_stream();
     return;
   }
@@ -81,15 +76,7 @@ void OpenAiAnswer::on_complete() {
   exchange_->respond({.status = 200, .body = std::move(body), .headers = {}});
 }
 
-void OpenAiAnswer::on_failure(const Error& error) {
-  if (!options_.stream) {
-    exchange_->respond(error_response(std::make_exception_ptr(error)));
-    return;
-  }
-  exchange_->write("data: " + error_json(error) + "\n\n");
-  exchange_->write(kDone);
-  exchange_->end_stream();
-}
+void OpenAiAnswer::on_failure(const Error& error) { end_with_error(*exchange_, options_.stream, error); }
 
 void OpenAiAnswer::send_chunk(size_t choice, std::string_view body) {
   std::string event = frame_;
