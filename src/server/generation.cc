@@ -161,22 +161,23 @@ void Generation::answer(ChoiceEvent& event) {
     fail(event.output->error.value_or(Error(ErrorCode::kInternal, "The request failed.")));
     return;
   }
-  try {
+  write([&] {
     writer_->on_event(event);
     gathered_ = writer_->gathers();
     if (open_ > 0) return;
     flush();
     writer_->on_complete();
-  } catch (const std::exception& error) {
-    log_error("an answer could not be written: {}", error.what());
-    fail(Error(ErrorCode::kInternal, "The answer could not be written."));
-  }
+  });
 }
 
 void Generation::flush() {
   if (!std::exchange(gathered_, false) || failed_ || exchange_->gone()) return;
+  write([&] { writer_->flush(); });
+}
+
+void Generation::write(const std::function<void()>& part) {
   try {
-    writer_->flush();
+    part();
   } catch (const std::exception& error) {
     log_error("an answer could not be written: {}", error.what());
     fail(Error(ErrorCode::kInternal, "The answer could not be written."));
@@ -191,7 +192,6 @@ void Generation::fail(const Error& error) {
 
 void Generation::end_choice(Choice& choice) {
   --open_;
-  choice.ended = true;
   host_.live->remove(choice.name, choice.id);
 }
 

@@ -62,7 +62,6 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
   struct Choice {
     std::string name;
     engine::RequestId id = 0;
-    bool ended = false;
     Clock::time_point last_token{};  // of the engine's thread
   };
 
@@ -86,6 +85,8 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
   bool finish_run();
   void answer(ChoiceEvent& event);
   void flush();
+  /// Runs a part of the writing; what it throws ends the answer.
+  void write(const std::function<void()>& part);
   void fail(const Error& error);
   void cancel();
   void end_choice(Choice& choice);
