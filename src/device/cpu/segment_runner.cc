@@ -67,11 +67,9 @@ const char* observed_name(const Instruction& instruction) {
     case Opcode::kLaunch:
       return instruction.launch.kernel->name;
     case Opcode::kCopy:
-      return "copy";
     case Opcode::kFill:
-      return "fill";
     case Opcode::kHostFunction:
-      return "host_function";
+      return name_of(instruction.opcode).data();  // a literal
     default:
       return nullptr;
   }
