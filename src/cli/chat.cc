@@ -205,7 +205,7 @@ class Chat {
   }
 
   int32_t room_behind(size_t prompt_tokens) const {
-    const int64_t capacity = int64_t{engine_->kv_pool().usable_pages()} * engine_->options().page_size;
+    const int64_t capacity = engine_->kv_pool().usable_tokens();
     const int64_t context = std::min<int64_t>(engine_->options().max_context, capacity);
     const int64_t room = context - static_cast<int64_t>(prompt_tokens);
     if (room < 1) {

@@ -139,7 +139,7 @@ class Server {
   /// The lines that tools look for in the logs of SGLang.
   void log_memory(engine::Engine& engine) const {
     const engine::KvPool& pool = engine.kv_pool();
-    const int64_t tokens = int64_t{pool.usable_pages()} * pool.page_size();
+    const int64_t tokens = pool.usable_tokens();
     const double gigabytes = static_cast<double>(pool.bytes()) / kGigabyte;
     log_info("KV Cache is allocated. #tokens: {}, K size: {:.2f} GB, V size: {:.2f} GB", tokens, gigabytes / 2,
              gigabytes / 2);

@@ -198,9 +198,8 @@ void EngineService::load() {
     engine_ = make_engine_();
     REPRISE_CHECK(engine_ != nullptr);
     const KvPool& pool = engine_->kv_pool();
-    const int64_t capacity = int64_t{pool.usable_pages()} * pool.page_size();
-    info = std::make_unique<ServiceInfo>(
-        ServiceInfo{engine_->model().info(), engine_->options(), engine_->runner().buckets(), capacity, pool.bytes()});
+    info = std::make_unique<ServiceInfo>(ServiceInfo{engine_->model().info(), engine_->options(),
+                                                     engine_->runner().buckets(), pool.usable_tokens(), pool.bytes()});
   } catch (const std::exception& error) {
     failure = error.what();
     log_error("the engine could not be made: {}", failure);
@@ -291,7 +290,7 @@ void EngineService::publish() {
   const KvPool& pool = engine_->kv_pool();
   snapshot_.running = engine_->running();
   snapshot_.waiting = engine_->waiting();
-  snapshot_.kv_tokens_capacity = int64_t{pool.usable_pages()} * pool.page_size();
+  snapshot_.kv_tokens_capacity = pool.usable_tokens();
   snapshot_.kv_tokens_used = int64_t{pool.usable_pages() - pool.free_pages()} * pool.page_size();
   snapshot_.kv_tokens_cached = int64_t{pool.cached_pages()} * pool.page_size();
   snapshot_.statistics = engine_->statistics();
