@@ -124,8 +124,8 @@ REPRISE_INLINE Group broadcast_group(const int8_t* x) {
   return {_mm256_set1_epi32(four ^ static_cast<int32_t>(0x80808080u))};
 }
 REPRISE_INLINE void add_products(Sums& sums, Group x, Weights w) {
-  sums.low = _mm256_dpbusd_avx_epi32(sums.low, x.all, w.low);
-  sums.high = _mm256_dpbusd_avx_epi32(sums.high, x.all, w.high);
+  sums.low = _mm256_dpbusd_epi32(sums.low, x.all, w.low);
+  sums.high = _mm256_dpbusd_epi32(sums.high, x.all, w.high);
 }
 REPRISE_INLINE Sixteen finish_sums(Sums sums) { return {sums.low, sums.high}; }
 #else

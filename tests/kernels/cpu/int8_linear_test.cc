@@ -3,34 +3,18 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/int8_paths.h"
 #include "kernels/cpu/kernel_testing.h"
 
 namespace reprise::kernels::cpu {
 namespace {
 
-/// Each instruction set of this CPU without dot products of bytes, and with them where it has them.
-struct Path {
-  InstructionSet set;
-  bool dot_products;
-};
-
-std::vector<Path> available_paths() {
-  std::vector<Path> paths;
-  for (const InstructionSet set : available_instruction_sets()) {
-    paths.push_back({set, false});
-    if (has_int8_dot_products(set)) paths.push_back({set, true});
-  }
-  return paths;
-}
-
-class Int8LinearTest : public testing::TestWithParam<Path> {
+class Int8LinearTest : public testing::TestWithParam<Int8Path> {
  protected:
-  const Int8LinearKernels& kernels() const { return int8_linear_kernels(GetParam().set, GetParam().dot_products); }
+  const Int8LinearKernels& kernels() const { return *GetParam().kernels; }
 };
-INSTANTIATE_TEST_SUITE_P(Cpu, Int8LinearTest, testing::ValuesIn(available_paths()),
-                         [](const testing::TestParamInfo<Path>& tested) {
-                           return std::string(name_of(tested.param.set)) + (tested.param.dot_products ? "_vnni" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Cpu, Int8LinearTest, testing::ValuesIn(int8_paths()),
+                         [](const testing::TestParamInfo<Int8Path>& tested) { return tested.param.name; });
 
 struct Problem {
   int64_t rows = 0, inputs = 0, outputs = 0;
@@ -170,7 +154,7 @@ TEST_P(Int8LinearTest, GivesTheSameBitsHoweverItWalksOverTheWeight) {
 TEST_P(Int8LinearTest, DoesNotSaturateForTheExtremesOfAByte) {
   for (const int x : {-128, 127}) {
     for (const int w : {-128, 127}) {
-      for (const int64_t inputs : {1, 3, 31, 64, 129, 1000, 131071}) {
+      for (const int64_t inputs : {1, 3, 31, 63, 64, 65, 129, 1000, 131071}) {
         for (const int64_t rows : {1, 7}) {
           const Problem p{rows, inputs, 17, Element::kF32, false};
           expect_exact(kernels(), p, std::vector<int8_t>(static_cast<size_t>(rows * inputs), static_cast<int8_t>(x)),
