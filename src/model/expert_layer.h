@@ -5,6 +5,7 @@
 
 #include "load/model_config.h"
 #include "model/expert_places.h"
+#include "model/expert_products.h"
 #include "model/weight_builder.h"
 #include "ops/forward_context.h"
 #include "ops/linear.h"
@@ -32,6 +33,8 @@ class ExpertLayer {
   Tensor forward(ops::ForwardContext& context, const Tensor& x) const;
   /// What is told and changed of its places from outside.
   ExpertPlaces::Layer places(int64_t layer) const;
+  ExpertProducts products() const { return {gate_up_, down_, top_k_}; }
+  const ops::LinearWeights& router() const { return router_; }
 
  private:
   int64_t experts_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/expert_places.h"
+#include "model/expert_products.h"
 #include "model/kv_layout.h"
 #include "model/load_report.h"
 #include "model/weight_products.h"
@@ -41,6 +42,8 @@ class Model {
   virtual std::vector<std::pair<std::string, Tensor>> named_parameters() const = 0;
   /// The weights of its products, those of one input together, which graphs may join; without experts' stacks.
   virtual std::vector<std::vector<ops::LinearWeights>> products() const { return {}; }
+  /// The stacks of experts, layer by layer; empty without any.
+  virtual std::vector<ExpertProducts> expert_products() const { return {}; }
   /// Bytes of weights that one decode step reads.
   virtual size_t decode_weight_bytes() const = 0;
   /// What every token is multiplied with, and what only those are of which logits are wanted.

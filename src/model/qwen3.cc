@@ -111,11 +111,22 @@ std::vector<std::vector<ops::LinearWeights>> Qwen3Model::products() const {
   for (const Layer& layer : layers_) {
     products.push_back({layer.query, layer.key, layer.value});
     products.push_back({layer.output});
-    if (layer.experts) continue;
+    if (layer.experts) {
+      products.push_back({layer.experts->router()});
+      continue;
+    }
     products.push_back({layer.gate, layer.up});
     products.push_back({layer.down});
   }
   products.push_back({head_});
+  return products;
+}
+
+std::vector<ExpertProducts> Qwen3Model::expert_products() const {
+  std::vector<ExpertProducts> products;
+  for (const Layer& layer : layers_) {
+    if (layer.experts) products.push_back(layer.experts->products());
+  }
   return products;
 }
 

@@ -35,6 +35,7 @@ class Qwen3Model final : public Model {
   Tensor forward(ops::ForwardContext& context, std::span<const Tensor> kv) const override;
   std::vector<std::pair<std::string, Tensor>> named_parameters() const override { return names_; }
   std::vector<std::vector<ops::LinearWeights>> products() const override;
+  std::vector<ExpertProducts> expert_products() const override;
   size_t decode_weight_bytes() const override { return decode_weight_bytes_; }
   WeightProducts layer_products() const override { return layer_products_; }
   WeightProducts head_products() const override { return head_products_; }

@@ -10,6 +10,10 @@ RowsClass rows_class(int64_t rows) {
   return rows <= 1 ? RowsClass::kOne : rows <= 8 ? RowsClass::kFew : rows <= 64 ? RowsClass::kSome : RowsClass::kMany;
 }
 
+RowsClass rows_class(int64_t rows, int64_t experts) {
+  return rows_class(experts > 0 ? (rows + experts - 1) / experts : rows);
+}
+
 int64_t typical_rows(RowsClass rows) {
   constexpr int64_t kTypical[] = {1, 8, 32, 128};
   return kTypical[static_cast<size_t>(rows)];
@@ -17,8 +21,9 @@ int64_t typical_rows(RowsClass rows) {
 
 std::string ProductShape::to_string() const {
   constexpr const char* kRows[] = {"1 row", "2-8 rows", "9-64 rows", "more rows"};
-  return fmt::format("{} x {}, {} to {}, {}", name_of(x), name_of(weight), inputs, outputs,
-                     kRows[static_cast<size_t>(rows)]);
+  return fmt::format("{} x {}, {}{} to {}, {}{}", name_of(x), name_of(weight),
+                     experts > 0 ? fmt::format("{} experts of ", experts) : "", inputs, outputs,
+                     kRows[static_cast<size_t>(rows)], experts > 0 ? " each" : "");
 }
 
 ProductTuning::ProductTuning(std::vector<std::string> ways, CachedWeights cached)
@@ -34,13 +39,18 @@ std::optional<size_t> ProductTuning::find(const std::string& way) const {
   return static_cast<size_t>(place - ways_.begin());
 }
 
-void ProductTuning::force(std::optional<size_t> way) {
+void ProductTuning::force(std::optional<size_t> way, const std::optional<ProductShape>& only) {
   REPRISE_CHECK(!way || *way < ways_.size());
   forced_ = way;
+  forced_shape_ = only;
 }
 
 size_t ProductTuning::way_of(const ProductShape& shape) const {
-  if (forced_) return *forced_;
+  if (forced_) {
+    ProductShape any_rows = shape;
+    if (forced_shape_) any_rows.rows = forced_shape_->rows;
+    if (!forced_shape_ || any_rows == *forced_shape_) return *forced_;
+  }
   const auto place = chosen_.find(shape);
   return place == chosen_.end() ? default_way(shape) : place->second;
 }

@@ -16,18 +16,23 @@ namespace reprise::ops {
 enum class RowsClass : uint8_t { kOne, kFew, kSome, kMany };
 inline constexpr RowsClass kRowsClasses[] = {RowsClass::kOne, RowsClass::kFew, RowsClass::kSome, RowsClass::kMany};
 RowsClass rows_class(int64_t rows);
+/// Of rows that are grouped by expert: by how many each of them has if all have as many.
+RowsClass rows_class(int64_t rows, int64_t experts);
 /// A number of rows that stands for its class.
 int64_t typical_rows(RowsClass rows);
 
-/// What the way of a product is chosen for: x [rows, inputs] times a weight [outputs, inputs].
+/// What the way of a product is chosen for: x [rows, inputs] times a weight [outputs, inputs], or rows grouped by
+/// expert times a stack of them [experts, outputs, inputs].
 struct ProductShape {
   DType x = DType::kF32;
   DType weight = DType::kF32;
   int64_t inputs = 0;
   int64_t outputs = 0;
-  RowsClass rows = RowsClass::kOne;
+  RowsClass rows = RowsClass::kOne;  ///< of experts: of each
+  int64_t experts = 0;               ///< 0: no stack
 
-  /// "bfloat16 x bfloat16, 1024 to 4096, 2-8 rows".
+  /// "bfloat16 x bfloat16, 1024 to 4096, 2-8 rows", or of a stack
+  /// "bfloat16 x bfloat16, 64 experts of 1024 to 768, 2-8 rows each".
   std::string to_string() const;
   friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
 };
@@ -55,8 +60,9 @@ class ProductTuning {
   /// How many bytes of weights a step goes through.
   void expect_weights(size_t bytes);
   void choose(const ProductShape& shape, size_t way);
-  /// For measuring: every product goes this way, whatever was chosen. Nothing ends that.
-  void force(std::optional<size_t> way);
+  /// For measuring: every product, or every one of a shape but for its rows, goes this way, whatever was chosen.
+  /// Nothing ends that.
+  void force(std::optional<size_t> way, const std::optional<ProductShape>& only = std::nullopt);
 
  private:
   std::vector<std::string> ways_;
@@ -64,6 +70,7 @@ class ProductTuning {
   bool is_cached_ = false;
   std::map<ProductShape, size_t> chosen_;  ///< others than the default
   std::optional<size_t> forced_;
+  std::optional<ProductShape> forced_shape_;  ///< nothing: all
 };
 
 }  // namespace reprise::ops

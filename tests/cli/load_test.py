@@ -91,8 +91,8 @@ class Loading(unittest.TestCase):
 
 
 class Autotuning(unittest.TestCase):
-    def generate(self, *arguments, **options):
-        done = program.run_well("generate", "-m", program.MINI, "-p", "Hello", "-n", 8, "--json", *arguments, **options)
+    def generate(self, *arguments, model=program.MINI, **options):
+        done = program.run_well("generate", "-m", model, "-p", "Hello", "-n", 8, "--json", *arguments, **options)
         lines = program.json_lines(done.stdout)
         return lines[0]["ids"], lines[-1]["statement"], done.stderr
 
@@ -128,6 +128,21 @@ class Autotuning(unittest.TestCase):
         done = program.run_well("generate", "-m", program.MINI, "-p", "Hello", "-n", 4, "--autotune",
                                 "--autotune-cache", cache)
         self.assertRegex(done.stderr, r"tuned     \d+ products, 0 of them by default; bfloat16 x bfloat16, .*panels of 16")
+
+    def test_stacks_of_experts_are_tuned_in_the_same_way(self):
+        cache = program.temporary_directory(self) / "choices.json"
+        ids, _, _ = self.generate(model=program.MINI_MOE)
+        of_experts = set()
+        for _ in range(20):
+            tuned_ids, statement, log = self.generate("--autotune", "--autotune-cache", cache, model=program.MINI_MOE)
+            self.assertEqual(tuned_ids, ids)
+            of_experts |= {product["shape"] for product in statement["autotune"]["products"]
+                           if " experts of " in product["shape"]}
+            if "nothing was measured" in log:
+                break
+        self.assertEqual(of_experts, {f"bfloat16 x bfloat16, 8 experts of {sizes}, {rows} each"
+                                      for sizes in ("192 to 512", "256 to 192")
+                                      for rows in ("1 row", "2-8 rows", "9-64 rows", "more rows")})
 
     def test_a_damaged_file_is_replaced_and_a_foreign_one_is_left(self):
         cache = program.temporary_directory(self) / "choices.json"

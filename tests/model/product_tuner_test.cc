@@ -23,8 +23,12 @@ class ProductTuner : public ::testing::TestWithParam<const char*> {
     options.dtype = DType::kBF16;
     return options;
   }
+  bool has_experts() const { return std::string_view(GetParam()).starts_with("moe"); }
+  /// Query, key and value are one product, and gate and up. With experts: the router, and the two stacks.
+  size_t shapes() const { return has_experts() ? 6 : 5; }
 };
-INSTANTIATE_TEST_SUITE_P(Models, ProductTuner, ::testing::Values("dense", "dense-w8a8-dynamic"),
+INSTANTIATE_TEST_SUITE_P(Models, ProductTuner,
+                         ::testing::Values("dense", "dense-w8a8-dynamic", "moe", "moe-w8a8-dynamic"),
                          [](const auto& tested) {
                            std::string name = tested.param;
                            std::erase(name, '-');
@@ -50,9 +54,10 @@ std::pair<int, int> captured_products(replay::StepHarness& harness) {
   int all = 0;
   int last = 0;
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("linear.") == std::string::npos) continue;
+    const auto has = [&](const char* text) { return line.find(text) != std::string::npos; };
+    if (!has("linear.") && !has("moe_experts.up.") && !has("moe_experts.down.")) continue;
     ++all;
-    last += line.find(" 0x10 0x20]") == std::string::npos ? 0 : 1;
+    last += has(" 0x10 0x20") ? 1 : 0;
   }
   return {all, last};
 }
@@ -66,14 +71,17 @@ TEST_P(ProductTuner, MeasuresEveryProductOfTheModelAndChoosesWhatItReports) {
   // Whatever comes first in the rounds is taken.
   tuner.least_gain = -10;
   tuner.progress = [&](size_t done, size_t total) {
-    EXPECT_EQ(total, 20u);
+    EXPECT_EQ(total, 4 * shapes());
     told = done;
   };
   const std::vector<TunedProduct> products =
       tune_products(harness.model(), harness.registry(), harness.device(), {}, tuner);
-  // Query, key and value are one product, and gate and up.
-  ASSERT_EQ(products.size(), 5u * 4);
-  EXPECT_EQ(told, 20u);
+  ASSERT_EQ(products.size(), 4 * shapes());
+  EXPECT_EQ(told, 4 * shapes());
+  const auto of_experts = std::count_if(products.begin(), products.end(), [](const TunedProduct& product) {
+    return product.shape.experts == 8 && product.shape.to_string().find(", 8 experts of ") != std::string::npos;
+  });
+  EXPECT_EQ(of_experts, has_experts() ? 2 * 4 : 0);
   for (const TunedProduct& product : products) {
     EXPECT_TRUE(product.measured);
     EXPECT_EQ(tuning.ways()[tuning.way_of(product.shape)], product.way);
@@ -94,6 +102,7 @@ TEST_P(ProductTuner, TakesWhatIsKnownWithoutMeasuringAndCapturesUseIt) {
     EXPECT_FALSE(product.measured);
     EXPECT_FALSE(product.is_default);
   }
+  EXPECT_GT(all, 0);
   EXPECT_EQ(captured_products(harness), std::pair(all, all));
 }
 
@@ -128,6 +137,27 @@ TEST(ProductTuning, ClassesOfRowsHoldTheRowsThatStandForThem) {
   EXPECT_EQ(ops::rows_class(65), ops::RowsClass::kMany);
 }
 
+TEST(ProductTuning, ClassesOfExpertsGoByTheRowsOfEach) {
+  EXPECT_EQ(ops::rows_class(8, 64), ops::RowsClass::kOne);
+  EXPECT_EQ(ops::rows_class(64, 64), ops::RowsClass::kOne);
+  EXPECT_EQ(ops::rows_class(65, 64), ops::RowsClass::kFew);
+  EXPECT_EQ(ops::rows_class(64 * 64, 64), ops::RowsClass::kSome);
+  EXPECT_EQ(ops::rows_class(64 * 64 + 1, 64), ops::RowsClass::kMany);
+  EXPECT_EQ(ops::rows_class(0, 64), ops::RowsClass::kOne);
+}
+
+TEST(ProductTuning, ForcesOneShapeOfAnyRowsAlone) {
+  ops::ProductTuning tuning({"default", "other"});
+  const ops::ProductShape shape{DType::kI8, DType::kI8, 64, 128, ops::RowsClass::kFew, 8};
+  tuning.force(1, shape);
+  EXPECT_EQ(tuning.way_of(shape), 1u);
+  EXPECT_EQ(tuning.way_of({DType::kI8, DType::kI8, 64, 128, ops::RowsClass::kMany, 8}), 1u);
+  EXPECT_EQ(tuning.way_of({DType::kI8, DType::kI8, 64, 128, ops::RowsClass::kFew, 0}), 0u);
+  EXPECT_EQ(tuning.way_of({DType::kI8, DType::kI8, 128, 64, ops::RowsClass::kFew, 8}), 0u);
+  tuning.force(std::nullopt);
+  EXPECT_EQ(tuning.way_of(shape), 0u);
+}
+
 TEST(ProductTuning, KeepsShapesApartAndFallsBackToTheDefault) {
   ops::ProductTuning tuning({"default", "other"});
   const ops::ProductShape shape{DType::kBF16, DType::kBF16, 64, 128, ops::RowsClass::kFew};
@@ -137,6 +167,7 @@ TEST(ProductTuning, KeepsShapesApartAndFallsBackToTheDefault) {
                                          {DType::kBF16, DType::kF32, 64, 128, ops::RowsClass::kFew},
                                          {DType::kBF16, DType::kBF16, 63, 128, ops::RowsClass::kFew},
                                          {DType::kBF16, DType::kBF16, 64, 129, ops::RowsClass::kFew},
+                                         {DType::kBF16, DType::kBF16, 64, 128, ops::RowsClass::kFew, 8},
                                          {DType::kBF16, DType::kBF16, 64, 128, ops::RowsClass::kOne}}) {
     EXPECT_EQ(tuning.way_of(other), 0u);
     EXPECT_NE(other.to_string(), shape.to_string());

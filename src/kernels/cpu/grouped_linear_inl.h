@@ -15,6 +15,7 @@ REPRISE_INLINE LinearArguments product_of(const GroupedLinearArguments& a) {
   one.x_row_stride = a.x_row_stride;
   one.y_row_stride = a.outputs;
   one.y_element = a.rows.y_element;
+  one.tiles = a.tiles;
   return one;
 }
 

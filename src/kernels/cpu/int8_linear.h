@@ -46,6 +46,7 @@ struct Int8GroupedLinearArguments {
   int64_t inputs;
   int64_t outputs;
   int64_t x_row_stride;
+  ProductTiles tiles{};
 };
 
 /// Packs plain int8 weights; takes PackLinearArguments and pack_linear_tiles(outputs).

@@ -154,6 +154,7 @@ inline void int8_grouped_linear(const void* arguments, int64_t first, int64_t la
   one.x_row_stride = a.x_row_stride;
   one.y_row_stride = a.outputs;
   one.y_element = a.rows.y_element;
+  one.tiles = a.tiles;
   const auto weight_of = [&](int64_t expert) { return static_cast<const char*>(a.weight) + expert * expert_bytes; };
   for_each_group(a.rows, a.outputs, first, last, [&](int64_t expert, int64_t begin, int64_t end) {
     one.weight = weight_of(expert);

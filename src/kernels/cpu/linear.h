@@ -66,6 +66,7 @@ struct GroupedLinearArguments {
   int64_t inputs;
   int64_t outputs;
   int64_t x_row_stride;
+  ProductTiles tiles{};
 };
 int64_t grouped_linear_tiles(int64_t outputs);
 

@@ -112,11 +112,23 @@ QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {
           .offset_step = offset.defined() ? step(offset) : 0};
 }
 
-ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows) {
+namespace {
+
+ProductTiles tiles_of(const ops::OpCall& call, const ops::ProductShape& shape) {
   const ops::OpKernel* kernel = call.op.kernel(kDeviceName);
   if (kernel == nullptr || kernel->tuning == nullptr) return {};
-  return kProductTiles[kernel->tuning->way_of(
-      {x.dtype(), weight.dtype(), weight.size(1), weight.size(0), ops::rows_class(rows)})];
+  return kProductTiles[kernel->tuning->way_of(shape)];
+}
+
+}  // namespace
+
+ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows) {
+  return tiles_of(call, {x.dtype(), weight.dtype(), weight.size(1), weight.size(0), ops::rows_class(rows)});
+}
+
+ProductTiles grouped_product_tiles(const ops::OpCall& call, DType x, const Tensor& stack, int64_t rows) {
+  const int64_t experts = stack.size(0);
+  return tiles_of(call, {x, stack.dtype(), stack.size(2), stack.size(1), ops::rows_class(rows, experts), experts});
 }
 
 int64_t token_stride(const ops::OpCall& call, size_t input) {

@@ -104,6 +104,8 @@ QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);
 
 /// How a product of `rows` rows of x with a weight [N, K] goes about it, by the tuning of the call's kernel.
 ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows);
+/// The same of `rows` rows of type `x`, grouped by expert, with a stack of experts' weights [E, N, K].
+ProductTiles grouped_product_tiles(const ops::OpCall& call, DType x, const Tensor& stack, int64_t rows);
 
 /// Distance between the tokens of an argument [tokens, heads, width], whose heads must lie side by side.
 int64_t token_stride(const ops::OpCall& call, size_t input);

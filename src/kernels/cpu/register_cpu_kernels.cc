@@ -42,8 +42,8 @@ void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
   register_moves(registry);
   register_quantize(registry, set);
   register_fused(registry, set);
-  register_moe(registry, set);
-  register_experts(registry, set);
+  register_moe(registry, set, tuning);
+  register_experts(registry, set, tuning);
 }
 
 }  // namespace reprise::kernels::cpu

@@ -102,6 +102,7 @@ void run_moe_experts(const ops::OpCall& call) {
       kVariants);
   const Tensor& x = call.inputs[0];
   const Tensor& gate_up = call.inputs[3];
+  const Tensor& down_weight = call.inputs[4];
   require_packed_stack(call, 3);
   require_packed_stack(call, 4);
   const Workspace at = lay_out(call);
@@ -129,16 +130,18 @@ void run_moe_experts(const ops::OpCall& call) {
                                                .weight = gate_up.data(),
                                                .inputs = width,
                                                .outputs = 2 * intermediate,
-                                               .x_row_stride = width},
+                                               .x_row_stride = width,
+                                               .tiles = grouped_product_tiles(call, x.dtype(), gate_up, rows)},
                                    .hidden = memory + at.hidden,
                                    .columns = intermediate});
   stream.launch(down[variant], experts_down_tiles(width),
                 ExpertsDownArguments{.product = {.rows = rows_into(call, memory + at.y),
                                                  .x = memory + at.hidden,
-                                                 .weight = call.inputs[4].data(),
+                                                 .weight = down_weight.data(),
                                                  .inputs = intermediate,
                                                  .outputs = width,
-                                                 .x_row_stride = intermediate},
+                                                 .x_row_stride = intermediate,
+                                                 .tiles = grouped_product_tiles(call, x.dtype(), down_weight, rows)},
                                      .sum = combine_arguments(call, memory + at.y, places)});
 }
 
@@ -189,6 +192,7 @@ void run_int8_moe_experts(const ops::OpCall& call) {
   require_packed_stack(call, 3);
   require_packed_stack(call, 5);
   const Tensor& x = call.inputs[0];
+  const Tensor& down_weight = call.inputs[5];
   const Int8Workspace at = lay_out_int8(call);
   std::byte* memory = call.workspace.defined() ? call.workspace.data_as<std::byte>() : nullptr;
   auto* places = reinterpret_cast<int32_t*>(memory + at.places);
@@ -219,7 +223,8 @@ void run_int8_moe_experts(const ops::OpCall& call) {
                                            .row_scales = row_scales,
                                            .inputs = width,
                                            .outputs = 2 * intermediate,
-                                           .x_row_stride = width});
+                                           .x_row_stride = width,
+                                           .tiles = grouped_product_tiles(call, DType::kI8, call.inputs[3], count)});
   stream.launch(swiglu[index_of(x)], quantize_tiles(count),
                 DynamicQuantizeArguments{.a = memory + at.gate_up,
                                          .b = memory + at.gate_up + (count > 0 ? half : 0),
@@ -230,28 +235,33 @@ void run_int8_moe_experts(const ops::OpCall& call) {
                                          .columns = intermediate,
                                          .a_row_stride = 2 * intermediate,
                                          .b_row_stride = 2 * intermediate});
-  stream.launch(down[index_of(x)], experts_down_tiles(width),
-                Int8ExpertsDownArguments{.product = {.rows = rows_into(call, memory + at.y),
-                                                     .x = hidden,
-                                                     .weight = call.inputs[5].data(),
-                                                     .scale = call.inputs[6].data_as<float>(),
-                                                     .row_scales = hidden_scales,
-                                                     .inputs = intermediate,
-                                                     .outputs = width,
-                                                     .x_row_stride = intermediate},
-                                         .sum = combine_arguments(call, memory + at.y, places)});
+  stream.launch(
+      down[index_of(x)], experts_down_tiles(width),
+      Int8ExpertsDownArguments{.product = {.rows = rows_into(call, memory + at.y),
+                                           .x = hidden,
+                                           .weight = down_weight.data(),
+                                           .scale = call.inputs[6].data_as<float>(),
+                                           .row_scales = hidden_scales,
+                                           .inputs = intermediate,
+                                           .outputs = width,
+                                           .x_row_stride = intermediate,
+                                           .tiles = grouped_product_tiles(call, DType::kI8, down_weight, count)},
+                               .sum = combine_arguments(call, memory + at.y, places)});
 }
 
 }  // namespace
 
-void register_experts(ops::Registry& registry, InstructionSet set) {
+void register_experts(ops::Registry& registry, InstructionSet set, std::shared_ptr<ops::ProductTuning> tuning) {
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
     const std::string device(kDeviceName);
     registry.get("moe_experts")
-        .set_kernel(device, {.run = run_moe_experts<kSet>, .max_workspace = max_workspace, .launches = 4});
+        .set_kernel(device,
+                    {.run = run_moe_experts<kSet>, .max_workspace = max_workspace, .launches = 4, .tuning = tuning});
     registry.get("int8_moe_experts")
-        .set_kernel(device, {.run = run_int8_moe_experts<kSet>, .max_workspace = max_int8_workspace, .launches = 5});
+        .set_kernel(
+            device,
+            {.run = run_int8_moe_experts<kSet>, .max_workspace = max_int8_workspace, .launches = 5, .tuning = tuning});
   });
 }
 

@@ -85,7 +85,8 @@ void run_grouped_linear(const ops::OpCall& call) {
                                          .weight = weight.data(),
                                          .inputs = weight.size(2),
                                          .outputs = weight.size(1),
-                                         .x_row_stride = x.stride(0)};
+                                         .x_row_stride = x.stride(0),
+                                         .tiles = grouped_product_tiles(call, x.dtype(), weight, x.size(0))};
   const NamedKernels<2>& kernels = element_of(weight) == Element::kF32 ? with_f32 : with_bf16;
   stream_of(call).launch(kernels[index_of(x)], grouped_linear_tiles(arguments.outputs), arguments);
 }
@@ -107,7 +108,8 @@ void run_int8_grouped_linear(const ops::OpCall& call) {
                                              .row_scales = call.inputs[4].data_as<float>(),
                                              .inputs = weight.size(2),
                                              .outputs = weight.size(1),
-                                             .x_row_stride = x.stride(0)};
+                                             .x_row_stride = x.stride(0),
+                                             .tiles = grouped_product_tiles(call, x.dtype(), weight, x.size(0))};
   stream_of(call).launch(kernels[0], grouped_linear_tiles(arguments.outputs), arguments);
 }
 
@@ -138,15 +140,15 @@ void run_count_rows(const ops::OpCall& call) {
 
 }  // namespace
 
-void register_moe(ops::Registry& registry, InstructionSet set) {
+void register_moe(ops::Registry& registry, InstructionSet set, std::shared_ptr<ops::ProductTuning> tuning) {
   const std::string device(kDeviceName);
   with_instruction_set(set, [&](auto constant) {
     constexpr InstructionSet kSet = decltype(constant)::value;
     registry.get("moe_gating_top_k").set_kernel(device, {.run = run_gating<kSet>});
     registry.get("moe_place").set_kernel(device, {.run = run_place});
     registry.get("moe_route").set_kernel(device, {.run = run_route});
-    registry.get("grouped_linear").set_kernel(device, {.run = run_grouped_linear<kSet>});
-    registry.get("int8_grouped_linear").set_kernel(device, {.run = run_int8_grouped_linear<kSet>});
+    registry.get("grouped_linear").set_kernel(device, {.run = run_grouped_linear<kSet>, .tuning = tuning});
+    registry.get("int8_grouped_linear").set_kernel(device, {.run = run_int8_grouped_linear<kSet>, .tuning = tuning});
     registry.get("moe_count_rows").set_kernel(device, {.run = run_count_rows});
     registry.get("moe_combine").set_kernel(device, {.run = run_combine<kSet>});
   });

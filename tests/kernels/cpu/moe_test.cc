@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cpu/int8_linear.h"
+#include "kernels/cpu/int8_paths.h"
 #include "kernels/cpu/kernel_testing.h"
 #include "kernels/cpu/linear.h"
 
@@ -102,7 +103,7 @@ TEST_P(MoeTest, GroupedLinearStaysInItsRowsAndClearsThoseOfNoExpert) {
                                              .inputs = inputs,
                                              .outputs = outputs,
                                              .x_row_stride = inputs};
-      run_in_all_cuts(kernels.grouped[int(element)][int(element)], &arguments, grouped_linear_tiles(outputs), {&y});
+      run_with_all_tiles(kernels.grouped[int(element)][int(element)], arguments, grouped_linear_tiles(outputs), y);
       for (int64_t row = 0; row < kRows; ++row) {
         const int64_t expert = std::upper_bound(kOffsets + 1, kOffsets + 5, row) - (kOffsets + 1);
         for (int64_t n = 0; n < outputs; ++n) {
@@ -120,43 +121,45 @@ TEST_P(MoeTest, GroupedLinearStaysInItsRowsAndClearsThoseOfNoExpert) {
   }
 }
 
-TEST_P(MoeTest, Int8GroupedLinearIsExactAtTheExtremes) {
-  for (const bool dot_products : {false, has_int8_dot_products(GetParam())}) {
-    for (const int64_t inputs : kSizes) {
-      const int64_t outputs = 33;
-      // The largest products, of either sign.
-      std::vector<int8_t> weight(size_t(kExperts * outputs * inputs));
-      for (size_t i = 0; i < weight.size(); ++i) weight[i] = (i / size_t(inputs)) % 3 == 0 ? 127 : -128;
-      std::vector<int8_t> x(size_t(kRows * inputs));
-      for (size_t i = 0; i < x.size(); ++i) x[i] = (i / size_t(inputs)) % 2 == 0 ? -128 : 127;
-      const Int8LinearKernels& kernels = int8_linear_kernels(GetParam(), dot_products);
-      std::vector<unsigned char> packed(size_t(kExperts * int8_packed_bytes(outputs, inputs)));
-      for (int64_t e = 0; e < kExperts; ++e) {
-        const PackLinearArguments pack{weight.data() + e * outputs * inputs,
-                                       packed.data() + e * int8_packed_bytes(outputs, inputs), outputs, inputs, inputs};
-        kernels.pack(&pack, 0, pack_linear_tiles(outputs));
-      }
-      const std::vector<float> scale(size_t(kExperts * outputs), 0.5f);
-      const std::vector<float> row_scales(size_t(kRows), 0.25f);
-      Buffer y(Element::kF32, kRows * outputs);
-      const Int8GroupedLinearArguments arguments{.rows = rows_into(y),
-                                                 .x = x.data(),
-                                                 .weight = packed.data(),
-                                                 .scale = scale.data(),
-                                                 .row_scales = row_scales.data(),
-                                                 .inputs = inputs,
-                                                 .outputs = outputs,
-                                                 .x_row_stride = inputs};
-      run_in_all_cuts(kernels.grouped, &arguments, grouped_linear_tiles(outputs), {&y});
-      for (int64_t row = 0; row < kRows; ++row) {
-        const int64_t expert = std::upper_bound(kOffsets + 1, kOffsets + 5, row) - (kOffsets + 1);
-        for (int64_t n = 0; n < outputs; ++n) {
-          int32_t sum = 0;
-          for (int64_t k = 0; k < inputs && expert < kExperts; ++k) {
-            sum += x[size_t(row * inputs + k)] * weight[size_t((expert * outputs + n) * inputs + k)];
-          }
-          ASSERT_EQ(y.get(row * outputs + n), static_cast<float>(sum) * 0.5f * 0.25f);
+class Int8MoeTest : public testing::TestWithParam<Int8Path> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, Int8MoeTest, testing::ValuesIn(int8_paths()),
+                         [](const testing::TestParamInfo<Int8Path>& tested) { return tested.param.name; });
+
+TEST_P(Int8MoeTest, GroupedLinearIsExactAtTheExtremesHoweverItWalksOverTheWeights) {
+  for (const int64_t inputs : kSizes) {
+    const int64_t outputs = 153;
+    // The largest products, of either sign.
+    std::vector<int8_t> weight(size_t(kExperts * outputs * inputs));
+    for (size_t i = 0; i < weight.size(); ++i) weight[i] = (i / size_t(inputs)) % 3 == 0 ? 127 : -128;
+    std::vector<int8_t> x(size_t(kRows * inputs));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = (i / size_t(inputs)) % 2 == 0 ? -128 : 127;
+    const Int8LinearKernels& kernels = *GetParam().kernels;
+    std::vector<unsigned char> packed(size_t(kExperts * int8_packed_bytes(outputs, inputs)));
+    for (int64_t e = 0; e < kExperts; ++e) {
+      const PackLinearArguments pack{weight.data() + e * outputs * inputs,
+                                     packed.data() + e * int8_packed_bytes(outputs, inputs), outputs, inputs, inputs};
+      kernels.pack(&pack, 0, pack_linear_tiles(outputs));
+    }
+    const std::vector<float> scale(size_t(kExperts * outputs), 0.5f);
+    const std::vector<float> row_scales(size_t(kRows), 0.25f);
+    Buffer y(Element::kF32, kRows * outputs);
+    const Int8GroupedLinearArguments arguments{.rows = rows_into(y),
+                                               .x = x.data(),
+                                               .weight = packed.data(),
+                                               .scale = scale.data(),
+                                               .row_scales = row_scales.data(),
+                                               .inputs = inputs,
+                                               .outputs = outputs,
+                                               .x_row_stride = inputs};
+    run_with_all_tiles(kernels.grouped, arguments, grouped_linear_tiles(outputs), y);
+    for (int64_t row = 0; row < kRows; ++row) {
+      const int64_t expert = std::upper_bound(kOffsets + 1, kOffsets + 5, row) - (kOffsets + 1);
+      for (int64_t n = 0; n < outputs; ++n) {
+        int32_t sum = 0;
+        for (int64_t k = 0; k < inputs && expert < kExperts; ++k) {
+          sum += x[size_t(row * inputs + k)] * weight[size_t((expert * outputs + n) * inputs + k)];
         }
+        ASSERT_EQ(y.get(row * outputs + n), static_cast<float>(sum) * 0.5f * 0.25f);
       }
     }
   }
