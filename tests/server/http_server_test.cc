@@ -1,16 +1,10 @@
-#include "server/http_server.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <future>
-#include <mutex>
+#include <chrono>
 #include <thread>
-#include <vector>
 
-#include "base/error.h"
-#include "server/raw_client.h"
+#include "server/http_server_harness.h"
 
 namespace reprise::server {
 namespace {
@@ -19,78 +13,6 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-/// A server with a few routes; what streams are open can be reached by the test.
-class HttpServerTest : public testing::Test {
- protected:
-  void start(HttpServerOptions options = {}, const AccessOptions& access = {}) {
-    Router router;
-    router.add(
-        {"GET"}, "/health",
-        {.handler = [](const HttpRequest&,
-                       const auto& exchange) { exchange->respond({.status = 200, .body = "{}", .headers = {}}); },
-         .kind = RouteKind::kQuick});
-    router.add({"POST"}, "/echo",
-               {.handler =
-                    [](const HttpRequest& request, const auto& exchange) {
-                      exchange->respond({.status = 200, .body = request.body, .headers = {}});
-                    },
-                .json_body = true});
-    router.add({"POST"}, "/size", {.handler = [](const HttpRequest& request, const auto& exchange) {
-                 exchange->respond({.body = std::to_string(request.body.size()), .headers = {}});
-               }});
-    router.add({"POST"}, "/throw", {.handler = [](const HttpRequest&, const auto&) {
-                 throw Error(ErrorCode::kInvalidArgument, "no such thing");
-               }});
-    router.add({"POST"}, "/stream", {.handler = [this](const HttpRequest&, const auto& exchange) {
-                 exchange->begin_stream("text/event-stream");
-                 keep(exchange);
-               }});
-    router.add({"POST"}, "/later", {.handler = [this](const HttpRequest&, const auto& exchange) { keep(exchange); }});
-    router.add({"GET"}, "/id", {.handler = [](const HttpRequest& request, const auto& exchange) {
-                 exchange->respond({.body = request.unique_id, .headers = {}});
-               }});
-    router.add({"GET"}, "/models/*", {.handler = [](const HttpRequest& request, const auto& exchange) {
-                 exchange->respond({.body = request.path, .headers = {}});
-               }});
-    options.port = 0;
-    server_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), access), options);
-    server_->start();
-  }
-
-  void keep(const std::shared_ptr<Exchange>& exchange) {
-    exchange->on_gone([this] { ++gone_; });
-    const std::lock_guard lock(mutex_);
-    exchanges_.push_back(exchange);
-  }
-  std::shared_ptr<Exchange> exchange(size_t index = 0) {
-    for (int i = 0; i < 1000; ++i) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (exchanges_.size() > index) return exchanges_[index];
-      }
-      std::this_thread::sleep_for(5ms);
-    }
-    ADD_FAILURE() << "the handler was not called";
-    return nullptr;
-  }
-  bool wait_for_gone(int count) const {
-    for (int i = 0; i < 1000 && gone_ < count; ++i) std::this_thread::sleep_for(5ms);
-    return gone_ == count;
-  }
-  uint16_t port() const { return server_->port(); }
-  static std::string post(std::string_view path, std::string_view body, std::string_view more = "") {
-    return fmt::format(
-        "POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}\r\n{}", path,
-        body.size(), more, body);
-  }
-  static constexpr std::string_view kHealth = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
-
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Exchange>> exchanges_;
-  std::atomic<int> gone_{0};
-  std::unique_ptr<HttpServer> server_;
-};
 
 TEST_F(HttpServerTest, AnswersSeveralRequestsOfOneConnection) {
   start();
@@ -267,74 +189,6 @@ TEST_F(HttpServerTest, EndsSlowHeadsAndBodies) {
   EXPECT_TRUE(idle.closed_by_server());
 }
 
-TEST_F(HttpServerTest, StreamsPiecesAsTheyCome) {
-  start();
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  EXPECT_TRUE(stream->write("data: 1\n\n"));
-  const std::string first = client.receive_until("data: 1\n\n\r\n");
-  EXPECT_THAT(first, HasSubstr("Content-Type: text/event-stream\r\n"));
-  EXPECT_THAT(first, HasSubstr("9\r\ndata: 1\n\n\r\n"));
-  EXPECT_TRUE(stream->write("data: 2\n\n"));
-  stream->end_stream();
-  EXPECT_FALSE(stream->write("late"));
-  EXPECT_THAT(client.receive_until("0\r\n\r\n"), testing::EndsWith("9\r\ndata: 2\n\n\r\n0\r\n\r\n"));
-  EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
-  EXPECT_EQ(gone_, 0);
-}
-
-TEST_F(HttpServerTest, GathersPiecesButNeitherTheFirstNorTheLast) {
-  HttpServerOptions options;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  stream->write("data: 1\n\n");
-  client.receive_until("data: 1\n\n\r\n");
-  stream->write("data: 2\n\n");
-  client.receive_until("data: 2\n\n\r\n");
-  stream->write("data: 3\n\n");
-  stream->write("data: 4\n\n");
-  EXPECT_EQ(client.receive(50ms), "");
-  stream->end_stream();
-  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "12\r\ndata: 3\n\ndata: 4\n\n\r\n0\r\n\r\n");
-  EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
-}
-
-TEST_F(HttpServerTest, PutsNewsOfATopicInThePlaceOfWhatWasNotSent) {
-  HttpServerOptions options;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  for (const char* first : {"data: a\n\n", "data: b\n\n"}) {
-    stream->write(first, 7);
-    client.receive_until(std::string(first) + "\r\n");
-  }
-  stream->write("data: c\n\n", 7);
-  stream->write("data: d\n\n", 8);
-  stream->write("data: e\n\n", 7);
-  stream->write("data: f\n\n");
-  stream->end_stream();
-  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "1b\r\ndata: e\n\ndata: d\n\ndata: f\n\n\r\n0\r\n\r\n");
-}
-
-TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
-  start();
-  RawClient client(port());
-  client.send("POST /stream HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}");
-  const auto stream = exchange();
-  stream->write("data: 1\n\n");
-  stream->end_stream();
-  const std::string answer = client.receive_all();
-  EXPECT_THAT(answer, Not(HasSubstr("chunked")));
-  EXPECT_THAT(answer, Not(HasSubstr("Content-Length")));
-  EXPECT_THAT(answer, testing::EndsWith("\r\n\r\ndata: 1\n\n"));
-}
-
 TEST_F(HttpServerTest, AnswersRequestsThatAreSentAheadHoweverLargeTheyAre) {
   start();
   RawClient client(port());
@@ -356,118 +210,6 @@ TEST_F(HttpServerTest, AnswersRequestsThatAreSentAheadHoweverLargeTheyAre) {
   server_->stop(50ms);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
   more.join();
-}
-
-TEST_F(HttpServerTest, B61TellsOfClientsThatGo) {
-  start();
-  RawClient streaming(port());
-  streaming.send(post("/stream", "{}"));
-  exchange(0)->write("data: 1\n\n");
-  streaming.receive_until("data: 1");
-  streaming.close();
-  EXPECT_TRUE(wait_for_gone(1));
-  EXPECT_FALSE(exchange(0)->write("data: 2\n\n"));
-
-  RawClient waiting(port());
-  waiting.send(post("/later", "{}"));
-  exchange(1);
-  waiting.close();
-  EXPECT_TRUE(wait_for_gone(2));
-  exchange(1)->respond({.body = "too late", .headers = {}});
-
-  // A client that ends its side waits for no answer of this kind any more.
-  RawClient half_closed(port());
-  half_closed.send(post("/later", "{}"));
-  exchange(2);
-  half_closed.half_close();
-  EXPECT_TRUE(wait_for_gone(3));
-  // What can be answered at once is answered all the same.
-  RawClient quick(port());
-  quick.send(kHealth);
-  quick.half_close();
-  EXPECT_THAT(quick.receive_response(), StartsWith("HTTP/1.1 200"));
-}
-
-TEST_F(HttpServerTest, B74GivesUpClientsThatDoNotReadAndAnswersOthersMeanwhile) {
-  HttpServerOptions options;
-  options.max_unread_bytes = 64 << 10;
-  start(options);
-  RawClient slow(port(), 4096);
-  slow.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  const std::string piece(16 << 10, 'x');
-  const auto begin = std::chrono::steady_clock::now();
-  for (bool read = true; read && std::chrono::steady_clock::now() - begin < 20s; std::this_thread::sleep_for(1ms)) {
-    if (stream->when_room(false, [] {})) read = stream->write(piece);
-    if (stream->gone()) break;
-  }
-  EXPECT_TRUE(stream->gone());
-  EXPECT_FALSE(stream->write(piece));
-  EXPECT_TRUE(wait_for_gone(1));
-  for (int i = 0; i < 200 && server_->counters().given_up == 0; ++i) std::this_thread::sleep_for(5ms);
-  EXPECT_EQ(server_->counters().given_up, 1);
-  RawClient other(port());
-  EXPECT_THAT(other.ask(kHealth), StartsWith("HTTP/1.1 200"));
-}
-
-TEST_F(HttpServerTest, KeepsClientsThatReadHoweverMuchComesAtOnce) {
-  HttpServerOptions options;
-  options.max_unread_bytes = 4 << 10;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  const std::string piece(1 << 20, 'x');
-  for (int i = 0; i < 24; ++i) EXPECT_TRUE(stream->write(piece));
-  stream->end_stream();
-  size_t received = 0;
-  bool ended = false;
-  for (std::string more = client.receive(); !more.empty() && !ended; more = ended ? "" : client.receive()) {
-    received += more.size();
-    ended = more.ends_with("\r\n0\r\n\r\n");
-  }
-  EXPECT_GE(received, 24 * piece.size());
-  EXPECT_TRUE(ended);
-  EXPECT_EQ(server_->counters().given_up, 0);
-}
-
-TEST_F(HttpServerTest, SaysWhenAStreamHasRoomAgain) {
-  HttpServerOptions options;
-  options.max_unread_bytes = 1000;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  for (int i = 0; i < 2; ++i) {
-    stream->write("data: 1\n\n");
-    client.receive_until("data: 1\n\n\r\n");
-  }
-  std::promise<void> told;
-  EXPECT_TRUE(stream->when_room(true, [] { FAIL(); }));
-  stream->write("data: 2\n\n");  // not taken: gathered
-  EXPECT_TRUE(stream->when_room(false, [] { FAIL(); }));
-  EXPECT_FALSE(stream->when_room(true, [] { FAIL(); }));
-  stream->write(std::string(1000, 'x'));
-  EXPECT_FALSE(stream->when_room(false, [&told] { told.set_value(); }));
-  client.close();
-  EXPECT_EQ(told.get_future().wait_for(10s), std::future_status::ready);
-  EXPECT_TRUE(stream->when_room(true, [] { FAIL(); }));
-}
-
-TEST_F(HttpServerTest, B74AnswersHealthBesideManyHalfSentRequestsAndOpenStreams) {
-  start();
-  std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 100; ++i) {
-    clients.push_back(std::make_unique<RawClient>(port()));
-    clients.back()->send(i % 2 == 0 ? "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Le" : post("/stream", "{}"));
-  }
-  for (int i = 0; i < 20; ++i) {
-    RawClient client(port());
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 500ms);
-  }
 }
 
 TEST_F(HttpServerTest, B77AsksForTheKeyEverywhereButWhereItIsDocumented) {
@@ -511,37 +253,6 @@ TEST_F(HttpServerTest, LetsPagesOfOtherOriginsInWhereAllowed) {
   EXPECT_THAT(client.ask("GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://page.example\r\n\r\n"),
               HasSubstr("Access-Control-Allow-Origin: *\r\n"));
   EXPECT_THAT(client.ask(kHealth), Not(HasSubstr("Access-Control")));
-}
-
-TEST_F(HttpServerTest, LetsAnswersEndWhenItStops) {
-  start();
-  RawClient client(port());
-  RawClient idle(port());
-  idle.ask(kHealth);
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  stream->write("data: 1\n\n");
-  client.receive_until("data: 1");
-  auto stopped = std::async(std::launch::async, [this] { server_->stop(5s); });
-  EXPECT_TRUE(idle.closed_by_server());
-  stream->write("data: 2\n\n");
-  stream->end_stream();
-  EXPECT_THAT(client.receive_until("0\r\n\r\n"), HasSubstr("data: 2"));
-  EXPECT_TRUE(client.closed_by_server());
-  stopped.get();
-  EXPECT_EQ(gone_, 0);
-  EXPECT_EQ(server_->counters().open_connections, 0);
-}
-
-TEST_F(HttpServerTest, StopsInTimeWhateverClientsDo) {
-  start();
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  exchange()->write("data: 1\n\n");
-  const auto begin = std::chrono::steady_clock::now();
-  server_->stop(50ms);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 3s);
-  EXPECT_TRUE(wait_for_gone(1));
 }
 
 TEST_F(HttpServerTest, SaysWhyItCannotListen) {
