@@ -41,7 +41,7 @@ void write(std::FILE* stream, const std::string& text) {
 
 ProgressBar::ProgressBar(std::FILE* stream) : stream_(stream), terminal_(::isatty(::fileno(stream)) == 1) {}
 
-ProgressBar::~ProgressBar() { finish(); }
+ProgressBar::~ProgressBar() { end(); }
 
 std::string ProgressBar::line(double done, double total, const std::string& text, double seconds, int columns) {
   const double share = total > 0 ? std::clamp(done / total, 0.0, 1.0) : 0.0;
@@ -55,22 +55,32 @@ std::string ProgressBar::line(double done, double total, const std::string& text
 }
 
 void ProgressBar::update(double done, double total, const std::string& text) {
+  total_ = total;
+  if (!text.empty()) text_ = text;
   const Clock::time_point now = Clock::now();
-  if (now - start_ < kSilence || now - drawn_ < kRedraw) return;
-  const double seconds = std::chrono::duration<double>(now - start_).count();
+  const bool whole = total > 0 && done >= total;  // is shown, however soon it comes
+  if (now - start_ < kSilence || (!whole && now - drawn_ < kRedraw)) return;
   if (terminal_) {
-    write(stream_, "\r\x1b[K" + line(done, total, text, seconds, columns_of(stream_)));
+    write(stream_, "\r\x1b[K" + line(done, total, text_, seconds(), columns_of(stream_)));
   } else {
     const int quarter = total > 0 ? static_cast<int>(4 * done / total) : 0;
     if (quarter == printed_quarter_) return;
     printed_quarter_ = quarter;
-    write(stream_, line(done, total, text, seconds, kDefaultColumns) + "\n");
+    write(stream_, line(done, total, text_, seconds(), kDefaultColumns) + "\n");
   }
   drawn_ = now;
   visible_ = true;
 }
 
 void ProgressBar::finish() {
+  constexpr int kAllQuarters = 4;
+  if (visible_ && !terminal_ && printed_quarter_ < kAllQuarters) {
+    write(stream_, line(total_, total_, text_, seconds(), kDefaultColumns) + "\n");
+  }
+  end();
+}
+
+void ProgressBar::end() {
   if (visible_ && terminal_) write(stream_, "\r\x1b[K");
   visible_ = false;
 }

@@ -83,8 +83,10 @@ class Calibration {
   }
 
   std::map<std::string, load::ActivationRange> ranges() {
-    return model::observe_linear_inputs(*session_.model(), session_.registry(), session_.device(), texts_,
-                                        progress("Calibrating", not_written(options_)));
+    auto found = model::observe_linear_inputs(*session_.model(), session_.registry(), session_.device(), texts_,
+                                              progress("Calibrating", not_written(options_)));
+    bar_->finish();
+    return found;
   }
 
   /// Of what has been written.
@@ -92,8 +94,10 @@ class Calibration {
     model::ModelOptions options;
     options.dtype = session_.model()->info().dtype;
     const auto quantized = model::load_model(options_.output, session_.registry(), session_.device(), options);
-    return model::compare_outputs(*session_.model(), *quantized, session_.registry(), session_.device(), texts_,
-                                  progress("Comparing outputs", "the outputs are not compared"));
+    auto errors = model::compare_outputs(*session_.model(), *quantized, session_.registry(), session_.device(), texts_,
+                                         progress("Comparing outputs", "the outputs are not compared"));
+    bar_->finish();
+    return errors;
   }
 
  private:

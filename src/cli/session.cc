@@ -182,6 +182,7 @@ Session::Session(const SessionOptions& options, bool without_weights)
   if (!options_.experts.load_dump.empty()) load_file_ = std::make_unique<ExpertLoadFile>(options_.experts.load_dump);
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);
+  bar.finish();
   load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   if (options_.autotune) autotune_report_ = autotune(*model_, registry_, *device_, options_.autotune_cache);
   generation_config_ = load::GenerationConfig::load(directory());
@@ -248,8 +249,11 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   }
   // A new bar for each series, so that one which takes less than a second stays silent.
   options.progress = [this](int done, int total, const std::string& text) {
-    if (done == 0 || done == total) capture_bar_ = std::make_unique<ProgressBar>();
-    if (done < total) capture_bar_->update(done, total, text);
+    if (done == 0 || capture_bar_ == nullptr) capture_bar_ = std::make_unique<ProgressBar>();
+    capture_bar_->update(done, total, text);
+    if (done < total) return;
+    capture_bar_->finish();
+    capture_bar_.reset();
   };
   return options;
 }
