@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -23,6 +24,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// The one is the other's plural.
+bool differ_in_number(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  return b.size() == a.size() + 1 && b.back() == 's' && b.starts_with(a);
+}
+
 }  // namespace
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
@@ -30,7 +37,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance < best_distance) {
+    const bool nearer = distance < best_distance;
+    if (nearer || (distance == best_distance && differ_in_number(name, candidate))) {
       best_distance = distance;
       best = &candidate;
     }

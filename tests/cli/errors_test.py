@@ -70,6 +70,10 @@ class Errors(unittest.TestCase):
         self.fails(2, "no prompt", "generate", "-m", program.MINI, "--prompts", directory / "empty.jsonl")
         self.fails(3, "absent.jsonl", "generate", "-m", program.MINI, "--prompts", directory / "absent.jsonl")
 
+    def test_misspelled_options_are_met_with_the_right_one(self):
+        self.fails(2, "'--mode' (did you mean '--modes'?)", "bench", "decode", "-m", program.MINI, "--mode", "full")
+        self.fails(2, "'--modes' (did you mean '--mode'?)", "generate", "-m", program.MINI, "-p", "x", "--modes", "full")
+
     def test_missing_and_broken_models_are_named(self):
         directory = program.temporary_directory(self)
         self.fails(3, "there is no model at", "generate", "-m", directory / "absent", "-p", "x")

@@ -1,0 +1,23 @@
+#include "base/nearest_name.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+TEST(NearestName, IsTheOneWithTheFewestEdits) {
+  const std::vector<std::string> names = {"--model", "--device", "--threads"};
+  EXPECT_EQ(nearest_name("--devise", names), "--device");
+  EXPECT_EQ(nearest_name("--thread", names), "--threads");
+  EXPECT_EQ(nearest_name("--quantization", names), "");
+  EXPECT_EQ(nearest_name("x", {}), "");
+}
+
+TEST(NearestName, PrefersPluralsAndSingulars) {
+  EXPECT_EQ(nearest_name("--mode", std::vector<std::string>{"--model", "--modes", "--nodes"}), "--modes");
+  EXPECT_EQ(nearest_name("--sizes", std::vector<std::string>{"--sixes", "--size"}), "--size");
+}
+
+}  // namespace reprise
