@@ -20,6 +20,7 @@
 #include "cli/serve_arguments.h"
 #include "cli/server_options.h"
 #include "cli/session.h"
+#include "cli/statement.h"
 #include "engine/engine_service.h"
 #include "load/model_config.h"
 #include "server/api_server.h"
@@ -97,10 +98,14 @@ class Server {
     // Loading cannot be interrupted, and nobody waits for an answer yet.
     if (service_.state() == engine::ServiceState::kLoading) std::_Exit(exit_code(ErrorCode::kCancelled));
     if (failure_) std::rethrow_exception(failure_);
+    if (service_.state() == engine::ServiceState::kFailed) {
+      throw Error(ErrorCode::kInternal, "{}", service_.snapshot().failure);
+    }
     const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval});
     if (signal == 0) tell(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
     while (signal == 0) signal = signals.wait();
     drain(signals);
+    tell_statement();
     return 0;
   }
 
@@ -128,6 +133,7 @@ class Server {
       auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),
                                            std::move(tokenizer), std::move(engine_options));
       log_memory(*engine);
+      if (const AutotuneReport* tuned = session_->autotune_report()) log_info("Tuned: {}", tuned->text());
       if (options_.capture_before_ready || options_.session.profile_capture) capture(*engine);
       return engine;
     } catch (...) {
@@ -167,7 +173,7 @@ class Server {
   }
 
   void drain(const Signals& signals) {
-    log_info("draining: requests have {:.0f} s to end; another signal ends the server at once", options_.drain_seconds);
+    log_info("draining: requests have {} s to end; another signal ends the server at once", options_.drain_seconds);
     std::atomic<bool> done = false;
     std::thread worker([&] {
       api_->drain(std::chrono::milliseconds(static_cast<int64_t>(options_.drain_seconds * 1000)));
@@ -177,6 +183,17 @@ class Server {
       if (signals.wait() != 0) std::_Exit(exit_code(ErrorCode::kCancelled));
     }
     worker.join();
+  }
+
+  /// What was done, as other commands say it at their end.
+  void tell_statement() {
+    std::string text;
+    try {
+      service_.run([&](engine::Engine& engine) { text = statement_text(engine, session_->autotune_report()); }).get();
+    } catch (const Error& error) {
+      log_warning("there is no statement of what was done: {}", error.what());
+    }
+    if (!text.empty()) log_info("The server has ended; what it did:\n{}", text);
   }
 
   const ServerOptions& options_;

@@ -191,7 +191,7 @@ struct Engine::Parts {
   StepRecord describe(const replay::StepBatch& batch) const {
     StepRecord record;
     record.index = step_log.last_index() + 1;
-    record.kind = batch.is_decode() ? replay::StepKind::kDecode : replay::StepKind::kPrefill;
+    record.kind = batch.kind();
     record.reason = runner.last_reason();
     record.replayed = record.reason == replay::StepReason::kReplayed;
     record.sequences = batch.sequences();

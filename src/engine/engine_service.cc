@@ -201,8 +201,7 @@ void EngineService::load() {
     info = std::make_unique<ServiceInfo>(ServiceInfo{engine_->model().info(), engine_->options(),
                                                      engine_->runner().buckets(), pool.usable_tokens(), pool.bytes()});
   } catch (const std::exception& error) {
-    failure = error.what();
-    log_error("the engine could not be made: {}", failure);
+    failure = error.what();  // its owner tells
     engine_.reset();
   }
   {

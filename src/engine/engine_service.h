@@ -37,7 +37,7 @@ std::string_view name_of(ServiceState state);
 /// What the engine's thread tells after every turn.
 struct ServiceSnapshot {
   ServiceState state = ServiceState::kLoading;
-  std::string failure;  ///< of kFailed
+  std::string failure;  ///< of kFailed; that an engine could not be made is its owner's to tell
   int32_t running = 0;
   int32_t waiting = 0;         ///< with those that the engine's thread has not seen yet
   int64_t kv_tokens_used = 0;  ///< held by requests, in whole pages

@@ -218,6 +218,7 @@ const replay::StepBatch* Scheduler::form_prefill() {
   }
   replay::StepBatch& batch = builder_.finish();
   batch.all_logits = all_logits;
+  batch.reads_prompts = true;
   return &batch;
 }
 

@@ -37,8 +37,8 @@ class StepSpan {
 
  private:
   static std::string name(const StepBatch& batch) {
-    return batch.is_decode() ? fmt::format("{} {}", kDecodeStepSpan, batch.sequences())
-                             : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
+    return batch.kind() == StepKind::kDecode ? fmt::format("{} {}", kDecodeStepSpan, batch.sequences())
+                                             : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
   }
   device::HostSpan span_;
 };
@@ -245,7 +245,7 @@ class GraphRunner::Implementation {
 
   LogitsView run_decode(const StepBatch& batch) {
     if (!captures()) {
-      count(StepKind::kDecode, StepReason::kModeEager);
+      count(batch.kind(), StepReason::kModeEager);
       return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), bound_decode(batch), batch);
     }
     const int32_t rows = batch.sequences();
@@ -256,7 +256,7 @@ class GraphRunner::Implementation {
       const bool fits = options_.buckets.padding || bucket == rows;
       reason = fits ? replay(StepKind::kDecode, bucket, batch, logits) : StepReason::kNoExactBucket;
     }
-    count(StepKind::kDecode, reason);
+    count(batch.kind(), reason);
     if (reason == StepReason::kReplayed) return logits;
     log_once(reason, rows);
     return run_eager(batch);

@@ -9,6 +9,7 @@ void StepBatch::clear() {
   }
   max_pages = 0;
   all_logits = false;
+  reads_prompts = false;
 }
 
 }  // namespace reprise::replay

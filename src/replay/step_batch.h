@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "replay/step_counters.h"
+
 namespace reprise::replay {
 
 /// One step on the host: which tokens of which sequences run. Reused from step to step, so that its vectors stop
@@ -21,11 +23,15 @@ struct StepBatch {
   int32_t max_pages = 0;
   /// Logits of every token instead of the last one of each sequence.
   bool all_logits = false;
+  /// Its tokens are of prompts: of one token each they run as those of a decode step do, and are counted as what they
+  /// are.
+  bool reads_prompts = false;
 
   int32_t tokens() const { return static_cast<int32_t>(token_ids.size()); }
   int32_t sequences() const { return static_cast<int32_t>(query_lengths.size()); }
   /// One token per sequence: what captured graphs replay.
   bool is_decode() const { return !all_logits && tokens() == sequences(); }
+  StepKind kind() const { return is_decode() && !reads_prompts ? StepKind::kDecode : StepKind::kPrefill; }
   void clear();
 };
 

@@ -130,6 +130,31 @@ class ServeOptions(unittest.TestCase):
                 r"\(token/s\): [1-9][\d.]*, #queue-req: 0, "):
             self.assertRegex(log, pattern)
 
+    def test_the_log_says_what_was_done(self):
+        """Prompts of one token, or of which the cache has left one, are no decode steps, though they are replayed as such."""
+        directory = program.temporary_directory(self)
+        server = Server(program.MINI_MOE, "--drain-seconds", "0.2", "--expert-load", "--autotune", "--autotune-cache",
+                        directory / "tuned.json", "--decode-log-interval", 8, "--page-size", 16)
+        self.addCleanup(server.stop)
+        for ids in ([9], list(range(7, 24)), list(range(7, 24))):
+            status, answer = server.post("/generate", {"input_ids": ids, "sampling_params": {
+                "max_new_tokens": 17, "temperature": 0, "ignore_eos": True}})
+            self.assertEqual((status, answer["meta_info"]["completion_tokens"]), (200, 17))
+        self.assertEqual(answer["meta_info"]["cached_tokens"], 16)
+        self.assertTrue(server.wait_for_metric("reprise_decode_steps_total", 48))
+        self.assertEqual(server.metric("reprise_prefill_steps_total"), 3)
+        code, log = server.stop()
+        self.assertEqual(code, 0)
+        self.assertIn("requests have 0.2 s to end", log)
+        self.assertRegex(log, r"Tuned: \d+ products")
+        self.assertRegex(log, r"\nprefill   19 tokens, [\d.]+ tokens/s; steps: 2 replayed, 1 eager \(prefill: 1\)\n")
+        self.assertRegex(log, r"\ndecode    48 tokens, [\d.]+ tokens/s; steps: 48 replayed, 0 eager\n")
+        self.assertRegex(log, r"\ntuned     \d+ products")
+        self.assertRegex(log, r"\nexperts   layer 0: \d+ tokens were sent to experts, most of them \(\d\.\d\d times the mean\) "
+                              r"to expert \d; experts 0 to \d had \d+ ")
+        decode_lines = re.findall(r"Decode batch.*cpu graph: (\w+)", log)
+        self.assertEqual(set(decode_lines), {"True"}, log)
+
     def test_nothing_is_logged_of_steps_when_that_is_off(self):
         server = Server(program.MINI, "--decode-log-interval", "0")
         self.addCleanup(server.stop)
