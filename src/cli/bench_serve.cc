@@ -8,12 +8,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/progress_bar.h"
 #include "cli/bench.h"
 #include "cli/input.h"
-#include "cli/interrupt.h"
 #include "cli/output_file.h"
 #include "cli/server_address.h"
+#include "cli/watched_load.h"
 #include "client/load_plot.h"
 #include "client/report.h"
 
@@ -114,13 +113,14 @@ class ServeBenchmark {
   }
 
   /// Those of the benchmark, and behind them one for the warm-up: it must leave none of theirs in the server's cache.
-  std::vector<client::Prompt> make_prompts() const {
+  std::vector<client::Prompt> make_prompts() {
     const client::PromptSource source(options_.lengths, options_.seed);
     const int32_t count = options_.num_prompts + 1;
     if (options_.dataset == "random-ids") return source.random_ids(count, vocabulary());
     if (options_.dataset == "random" && options_.dataset_path.empty()) return source.random_words(count, *tokenizer_);
     const std::vector<std::string> texts = client::read_prompt_texts(options_.dataset_path);
     if (options_.dataset == "random") return source.random_texts(count, texts, *tokenizer_);
+    report_.file_texts = static_cast<int64_t>(texts.size());
     std::vector<client::Prompt> prompts;
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       client::Prompt& prompt = prompts.emplace_back();
@@ -128,6 +128,8 @@ class ServeBenchmark {
       prompt.output_tokens = options_.lengths.output;
       if (tokenizer_) prompt.tokens = static_cast<int32_t>(tokenizer_->encode(prompt.text).size());
     }
+    // The file may have no text that is left for the warm-up.
+    if (static_cast<int64_t>(texts.size()) < count) prompts.back().text = "A warm-up, which is no text of the file.";
     return prompts;
   }
 
@@ -164,19 +166,11 @@ class ServeBenchmark {
   }
 
   client::LoadResult send() {
-    ProgressBar bar;
     client::LoadOptions load;
     load.request_rate = options_.request_rate;
     load.max_concurrency = options_.max_concurrency;
     load.seed = options_.seed;
-    load.interrupted = interrupted;
-    load.on_done = [&](size_t done) {
-      bar.update(static_cast<double>(done), static_cast<double>(prompts_.size()), "Requests");
-    };
-    watch_interrupts();
-    client::LoadResult result = client::run_load(*loop_, backend_, prompts_, settings_, load);
-    bar.finish();
-    return result;
+    return run_watched_load(*loop_, backend_, prompts_, settings_, load, "Requests");
   }
 
   void finish(const client::LoadResult& result) {

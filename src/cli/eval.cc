@@ -17,17 +17,9 @@ using Json = nlohmann::ordered_json;
 
 void report(const EvalOptions& options, const Gsm8kScore& score, engine::Engine& engine, Session& session) {
   if (options.json) {
-    const Json json{{"task", "gsm8k"},
-                    {"questions", score.questions},
-                    {"shots", options.shots},
-                    {"parallel", engine.options().max_running},
-                    {"right", score.right},
-                    {"accuracy", score.share(score.right)},
-                    {"invalid", score.share(score.invalid)},
-                    {"latency_seconds", score.seconds},
-                    {"output_tokens", score.tokens},
-                    {"output_tokens_per_second", score.throughput()},
-                    {"statement", Json::parse(statement_json(engine, session.autotune_report()))}};
+    Json json{{"task", "gsm8k"}, {"shots", options.shots}, {"parallel", engine.options().max_running}};
+    json.update(Json::parse(score.json()));
+    json["statement"] = Json::parse(statement_json(engine, session.autotune_report()));
     return write_output(json.dump() + "\n");
   }
   write_output(score.text());

@@ -40,6 +40,17 @@ std::string Gsm8kScore::text() const {
       share(right), share(invalid), seconds, throughput(), right, questions);
 }
 
+std::string Gsm8kScore::json() const {
+  const nlohmann::ordered_json json{{"questions", questions},
+                                    {"right", right},
+                                    {"accuracy", share(right)},
+                                    {"invalid", share(invalid)},
+                                    {"latency_seconds", seconds},
+                                    {"output_tokens", tokens},
+                                    {"output_tokens_per_second", throughput()}};
+  return json.dump();
+}
+
 Gsm8kScore score_answers(const Gsm8kQuestions& questions, std::span<const Gsm8kAnswer> answers, double seconds) {
   Gsm8kScore score;
   score.questions = static_cast<int64_t>(answers.size());
@@ -106,7 +117,7 @@ void Gsm8kRun::answer() {
   update();
   while (!interrupted() && engine_->step()) update();
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bar.finish();
+  if (done == answers_.size()) bar.finish();
   if (failure) throw std::move(*failure);
   if (interrupted()) {
     // The callbacks refer to what is in this function.

@@ -69,6 +69,8 @@ struct Gsm8kScore {
   double throughput() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
   /// "Accuracy: ...", "Invalid: ...", "Latency: ...", "Output throughput: ...", and how many were right.
   std::string text() const;
+  /// The same as an object: "questions", "right", "accuracy", "invalid", "latency_seconds" ...
+  std::string json() const;
 };
 Gsm8kScore score_answers(const Gsm8kQuestions& questions, std::span<const Gsm8kAnswer> answers, double seconds);
 

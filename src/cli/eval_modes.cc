@@ -1,4 +1,6 @@
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "api/devices.h"
 #include "base/error.h"
@@ -7,6 +9,7 @@
 #include "cli/input.h"
 #include "cli/statement.h"
 #include "client/measures.h"
+#include "load/model_config.h"
 
 namespace reprise::cli {
 namespace {
@@ -21,11 +24,31 @@ struct Version {
   std::string steps;       ///< decode steps by how they ran
 };
 
+/// What the model's weights are called in the table. Throws for a model that is not quantised.
+std::string scheme_of(const std::string& model) {
+  if (!std::filesystem::exists(model)) {
+    throw Error(ErrorCode::kNotFound, "--quantized: there is no model at {}", model);
+  }
+  const load::Quantization quantization = load::ModelConfig::load(load::model_directory(model)).quantization;
+  std::set<load::LinearScheme> schemes;
+  for (const std::string& layer : quantization.described_layers()) schemes.insert(quantization.scheme_of(layer));
+  if (quantization.convention() == load::Quantization::Convention::kCompressedTensors) {
+    schemes.insert(load::LinearScheme::kW8A8Dynamic);
+  }
+  if (schemes.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--quantized is '{}', whose weights are not quantised", model)
+        .remedy("`reprise quantize` makes such models");
+  }
+  return schemes.contains(load::LinearScheme::kW8A8) ? "W8A8" : "W8A8 dynamic";
+}
+
 class ModeComparison {
  public:
   explicit ModeComparison(const EvalOptions& options) : options_(options), questions_(options) {}
 
   int run() {
+    // Before anything is asked.
+    const std::string scheme = options_.quantized.empty() ? "" : scheme_of(options_.quantized);
     std::optional<OutputFile> output;
     if (!options_.output_file.empty()) output.emplace(options_.output_file);
     std::string subject;
@@ -40,8 +63,8 @@ class ModeComparison {
       SessionOptions quantized = options_.session;
       quantized.model = options_.quantized;
       Session session(quantized);
-      subject += "\nW8A8: " + bench_subject(session);
-      ask(session, "W8A8, full", replay::Mode::kFull);
+      subject += fmt::format("\n{}: {}", scheme, bench_subject(session));
+      ask(session, scheme + ", full", replay::Mode::kFull);
     }
     write_output(options_.json ? json(subject) : text(subject));
     if (output) questions_.write(*output, reference_);
@@ -86,16 +109,12 @@ class ModeComparison {
     Json all{{"task", "gsm8k"}, {"subject", subject}, {"shots", options_.shots}, {"versions", Json::array()}};
     for (const Version& version : versions_) {
       const client::Interval bounds = interval(version.score);
-      all["versions"].push_back({{"name", version.name},
-                                 {"questions", version.score.questions},
-                                 {"right", version.score.right},
-                                 {"accuracy", version.score.share(version.score.right)},
-                                 {"interval", {bounds.low, bounds.high}},
-                                 {"invalid", version.score.share(version.score.invalid)},
-                                 {"texts_as_eager", version.same_texts},
-                                 {"latency_seconds", version.score.seconds},
-                                 {"output_tokens_per_second", version.score.throughput()},
-                                 {"decode_steps", version.steps}});
+      Json one{{"name", version.name}};
+      one.update(Json::parse(version.score.json()));
+      one.update(Json{{"interval", {bounds.low, bounds.high}},
+                      {"texts_as_eager", version.same_texts},
+                      {"decode_steps", version.steps}});
+      all["versions"].push_back(std::move(one));
     }
     return all.dump() + "\n";
   }

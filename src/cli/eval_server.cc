@@ -3,11 +3,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/progress_bar.h"
 #include "cli/eval_gsm8k.h"
 #include "cli/input.h"
-#include "cli/interrupt.h"
-#include "client/load.h"
+#include "cli/watched_load.h"
 #include "client/server_state.h"
 
 namespace reprise::cli {
@@ -58,35 +56,22 @@ int run_gsm8k_server(const EvalOptions& options) {
   const std::vector<client::Prompt> prompts = prompts_of(questions, options.max_new_tokens);
   const std::optional<client::DecodeSteps> before = server.decode_steps();
 
-  ProgressBar bar;
   client::LoadOptions load;
   load.max_concurrency = options.parallel;
-  load.interrupted = interrupted;
-  load.on_done = [&](size_t done) {
-    bar.update(static_cast<double>(done), static_cast<double>(prompts.size()), "Answering questions");
-  };
-  watch_interrupts();
-  client::LoadResult result = client::run_load(*loop, backend, prompts, settings, load);
-  bar.finish();
+  client::LoadResult result = run_watched_load(*loop, backend, prompts, settings, load, "Answering questions");
   const std::vector<Gsm8kAnswer> answers = answers_of(result);
   const std::optional<client::DecodeSteps> after = server.decode_steps();
   const std::string steps = before && after ? client::steps_text(client::difference(*after, *before)) : "";
 
   const Gsm8kScore score = score_answers(questions, answers, result.seconds);
   if (options.json) {
-    const Json json{{"task", "gsm8k"},
-                    {"backend", backend.name},
-                    {"model", settings.model},
-                    {"questions", score.questions},
-                    {"shots", options.shots},
-                    {"parallel", options.parallel},
-                    {"right", score.right},
-                    {"accuracy", score.share(score.right)},
-                    {"invalid", score.share(score.invalid)},
-                    {"latency_seconds", score.seconds},
-                    {"output_tokens", score.tokens},
-                    {"output_tokens_per_second", score.throughput()},
-                    {"decode_steps", steps.empty() ? Json() : Json(steps)}};
+    Json json{{"task", "gsm8k"},
+              {"backend", backend.name},
+              {"model", settings.model},
+              {"shots", options.shots},
+              {"parallel", options.parallel}};
+    json.update(Json::parse(score.json()));
+    json["decode_steps"] = steps.empty() ? Json() : Json(steps);
     write_output(json.dump() + "\n");
   } else {
     write_output(score.text());

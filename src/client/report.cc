@@ -76,6 +76,28 @@ double cached_share(const ServingMeasures& m) {
                              : static_cast<double>(m.cached_tokens.value_or(0)) / static_cast<double>(m.input_tokens);
 }
 
+/// Why prompts were in the cache, and what helps.
+std::string cache_reason(const ServingReport& report) {
+  const ServingMeasures& m = report.measures;
+  const int64_t requests = m.completed + m.failed;
+  if (report.file_texts && *report.file_texts < requests) {
+    return fmt::format(
+        ": the file has {} texts for {} requests, so that they repeat. Times are not those of a cold cache: give more "
+        "texts or fewer --num-prompts{}.\n",
+        *report.file_texts, requests, report.cache_flushed ? "" : ", and --flush-cache");
+  }
+  if (report.cache_flushed) {
+    return ", though it was emptied before: prompts begin alike. Times are not those of a cold cache.\n";
+  }
+  if (report.file_texts) {
+    return ", as a second run with the same file has, or texts that begin alike. Times are not those of a cold cache: "
+           "give --flush-cache.\n";
+  }
+  return ", as a second run with the same seed has. Times are not those of a cold cache: give --flush-cache, or "
+         "another "
+         "--seed.\n";
+}
+
 std::string cache_lines(const ServingReport& report) {
   const ServingMeasures& m = report.measures;
   const char* before = report.cache_flushed ? "emptied before" : "not emptied before (--flush-cache)";
@@ -83,10 +105,8 @@ std::string cache_lines(const ServingReport& report) {
   std::string text = row("Cache hit tokens:", fmt::format("{} of {} input tokens ({:.1f} %); {}", *m.cached_tokens,
                                                           m.input_tokens, 100 * cached_share(m), before));
   if (cached_share(m) > kNotableCacheShare) {
-    text += fmt::format(
-        "Flagged: the server had {:.1f} % of the prompts in its cache, as a second run with the same seed has. Times "
-        "are not those of a cold cache: give --flush-cache, or another --seed.\n",
-        100 * cached_share(m));
+    text += fmt::format("Flagged: the server had {:.1f} % of the prompts in its cache", 100 * cached_share(m)) +
+            cache_reason(report);
   }
   return text;
 }

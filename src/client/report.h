@@ -19,6 +19,8 @@ struct ServingReport {
   std::optional<int32_t> max_concurrency;
   uint64_t seed = 1;
   bool cache_flushed = false;
+  /// Prompts are the texts of a file, which are taken again from the first when there are more requests.
+  std::optional<int64_t> file_texts;
   ServingMeasures measures;
   std::optional<int64_t> retokenized;   ///< tokens of the texts that came back; absent without a tokenizer
   std::optional<double> accept_length;  ///< of speculative decoding

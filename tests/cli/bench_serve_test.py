@@ -233,6 +233,32 @@ class BenchServe(unittest.TestCase):
             other, _ = self.bench(server, "--num-prompts", 4, "--seed", 2)
             self.assertNotIn("Flagged", other)
 
+    def test_b87_why_a_file_of_prompts_meets_a_warm_cache(self):
+        """Texts that are fewer than the requests repeat, whatever --seed and --flush-cache say; the warm-up is none of
+        them."""
+        cache = set()
+
+        def answer(path, body):
+            if path == "/flush_cache":
+                cache.clear()
+                return 200, b"Cache flushed.\n"
+            hit = 15 if body["text"] in cache else 0
+            cache.add(body["text"])
+            return generate_events([2, 2], prompt_tokens=16, cached_tokens=hit)
+
+        path = program.temporary_directory(self) / "prompts.jsonl"
+        path.write_text("".join(json.dumps({"prompt": f"text {i}"}) + "\n" for i in range(4)))
+        dataset = ("--dataset-name", "jsonl", "--dataset-path", path, "--max-concurrency", 1)
+        with FakeServer(answer) as server:
+            first, cold = self.bench(server, "--num-prompts", 4, dataset=dataset, warmups=1)
+            self.assertEqual(cold["cached_tokens"], 0)
+            again, _ = self.bench(server, "--num-prompts", 4, dataset=dataset)
+            self.assertRegex(again, "Flagged: .* a second run with the same file.* give --flush-cache\\.\n")
+            twice, _ = self.bench(server, "--num-prompts", 8, "--flush-cache", dataset=dataset)
+            self.assertRegex(twice, "Flagged: .* the file has 4 texts for 8 requests.* fewer --num-prompts\\.\n")
+            for text in (again, twice):
+                self.assertNotIn("--seed", text)
+
     def test_latency_counts_from_the_scheduled_arrival(self):
         """One place for requests that come faster than they are served: the time without a place is theirs."""
         with FakeServer(lambda path, body: generate_events([60, 40])) as server:

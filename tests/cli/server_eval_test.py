@@ -172,6 +172,7 @@ class AgainstReprise(unittest.TestCase):
 
     def test_bench_serve_over_every_interface(self):
         out = program.temporary_directory(self) / "results.jsonl"
+        gaps = 0
         for backend, dataset in (("sglang", "random-ids"), ("sglang-oai", "random-ids"), ("vllm", "random"),
                                  ("sglang-oai-chat", "random")):
             done = program.run_well("bench", "serve", "--base-url", self.url, "--backend", backend, "--dataset-name",
@@ -183,14 +184,16 @@ class AgainstReprise(unittest.TestCase):
             self.assertEqual(result["total_output_tokens"], 42)
             if backend != "sglang-oai-chat":  # whose template adds tokens
                 self.assertEqual(result["total_input_tokens"], 144)
-                # Six gaps of seven tokens, less those that came with the first event of a fast model.
-                self.assertIn(sum(map(len, result["itls"])), range(1, 37))
+                # Six gaps of seven tokens, less those within one event, which may be all of a fast model's.
+                self.assertLessEqual(sum(map(len, result["itls"])), 36)
+                gaps += sum(map(len, result["itls"]))
             self.assertEqual(result["requests_without_usage"], 0)
             self.assertEqual(result["requests_with_estimated_itl"], 0)
             steps = re.search(r"Decode steps by mode: +full: (\d+) of (\d+) replayed", done.stdout)
             self.assertIsNotNone(steps, done.stdout)
             self.assertGreaterEqual(int(steps.group(1)), 6)
             self.assertIn("emptied before", done.stdout)
+        self.assertGreater(gaps, 0)
 
     def test_one_batch_server(self):
         out = program.temporary_directory(self) / "result.jsonl"
@@ -216,9 +219,13 @@ class CompareModes(unittest.TestCase):
                                 "--compare-modes", "--quantized", quantized)
         for name in ("eager", "full", "piecewise"):
             self.assertRegex(done.stdout, rf"\n{name} +100\.0% +75\.8 to 100\.0% +12 of 12 +0 +12 +[\d.]+ +[\d.]+\n")
-        self.assertRegex(done.stdout, r"\nW8A8, full +\d+\.\d% +[\d.]+ to [\d.]+% +\d+ of 12 ")
+        self.assertRegex(done.stdout, r"\nW8A8 dynamic, full +\d+\.\d% +[\d.]+ to [\d.]+% +\d+ of 12 ")
         self.assertRegex(done.stdout, r"\neager: decode steps 0 replayed, \d+ eager")
         self.assertRegex(done.stdout, r"\nfull: decode steps [1-9]\d* replayed, 0 eager")
+        refused = program.run("eval", "gsm8k", "-m", program.MINI, "--data", DATA, "--num-questions", 12,
+                              "--compare-modes", "--quantized", program.MINI)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("whose weights are not quantised", refused.stderr)
 
 
 if __name__ == "__main__":
