@@ -113,6 +113,7 @@ server::ApiOptions ServerOptions::api_options() const {
   options.incremental_streams = stream_output;
   options.profile_directory = session.profile_directory;
   options.health_timeout = milliseconds_of(health_timeout_seconds);
+  options.version = REPRISE_VERSION;
   // What clients of SGLang look for there; the key is not among it.
   options.server_info = nlohmann::ordered_json{{"host", host},
                                                {"port", port},

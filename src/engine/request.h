@@ -60,6 +60,7 @@ struct TokenEvent {
   RequestId request = 0;
   std::optional<int32_t> token;  ///< absent when the request ended without one
   std::string_view text;  ///< what became certain: whole characters, never a part of a stop string; valid in the call
+  int32_t cached_tokens = 0;                   ///< see RequestOutput: known from the first event on
   const PositionLogprobs* logprobs = nullptr;  ///< when asked for, and there is a token; valid in the call
   /// With the first event, when asked for: see RequestOutput; valid in the call.
   std::span<const PositionLogprobs> prompt_logprobs;

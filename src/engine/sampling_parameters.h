@@ -31,7 +31,9 @@ struct SamplingParameters {
   /// [0, max_new_tokens]: before so many tokens none is chosen that would end the output, and stop strings are not
   /// looked for in their text.
   int32_t min_new_tokens = 0;
-  std::vector<std::string> stop;        ///< texts, not empty, that end the output; they are not part of it
+  /// Texts, not empty, that end the output; they are not part of it. One that spells a control token counts as that
+  /// token, whether or not the text shows such tokens.
+  std::vector<std::string> stop;
   std::vector<int32_t> stop_token_ids;  ///< tokens that end the output, besides the model's own; not part of the text
   bool keep_stop = false;               ///< the text ends with what ended it: the stop string, or the token's text
   bool ignore_eos = false;              ///< the model's own end tokens do not end the output

@@ -24,7 +24,15 @@ Sequence::Sequence(RequestId id, Request request, uint64_t seed, int32_t vocabul
   if (sampling().logprobs) output_.logprobs.reserve(max_new_tokens);
   output_.prompt_tokens = prompt_length();
   output_.seed = seed;
-  if (tokenizer) detokenizer_.emplace(*tokenizer, request_.skip_special_tokens);
+  if (!tokenizer) return;
+  detokenizer_.emplace(*tokenizer, request_.skip_special_tokens);
+  // The text may leave control tokens out, and one of them may be all of a stop string.
+  for (const std::string& stop : sampling().stop) {
+    const std::optional<int32_t> token = tokenizer->token_to_id(stop);
+    if (!token || !tokenizer->is_special(*token)) continue;
+    ends_.push_back(*token);
+    spelled_stops_.emplace_back(*token, stop);
+  }
 }
 
 std::span<const int32_t> Sequence::next_tokens(int32_t limit) const {
@@ -71,7 +79,7 @@ void Sequence::append(int32_t token, PositionLogprobs logprobs) {
   has_event_ = true;
   event_has_token_ = true;
   const bool is_end = ends_with(token);
-  if (is_end) output_.stop_token = token;
+  if (is_end) tell_end(token);
   const bool is_text = detokenizer_ && (!is_end || sampling().keep_stop);
   if (is_text && emit(detokenizer_->push(token))) {
     finished_ = true;
@@ -83,6 +91,16 @@ void Sequence::append(int32_t token, PositionLogprobs logprobs) {
 
 bool Sequence::ends_with(int32_t token) const {
   return output_length() > sampling().min_new_tokens && std::find(ends_.begin(), ends_.end(), token) != ends_.end();
+}
+
+void Sequence::tell_end(int32_t token) {
+  const auto spelled = std::find_if(spelled_stops_.begin(), spelled_stops_.end(),
+                                    [token](const auto& stop) { return stop.first == token; });
+  if (spelled == spelled_stops_.end()) {
+    output_.stop_token = token;
+  } else {
+    output_.stop_string = spelled->second;
+  }
 }
 
 bool Sequence::emit(std::string_view text) {
@@ -120,6 +138,7 @@ void Sequence::fail(Error error) {
 TokenEvent Sequence::take_event() {
   TokenEvent event;
   event.request = id_;
+  event.cached_tokens = output_.cached_tokens;
   if (event_has_token_) {
     event.token = output_.token_ids.back();
     if (sampling().logprobs) event.logprobs = &output_.logprobs.back();

@@ -93,6 +93,7 @@ class Sequence {
 
  private:
   bool ends_with(int32_t token) const;
+  void tell_end(int32_t token);
   /// Passes text to the stop matcher; true when a stop string is complete.
   bool emit(std::string_view text);
   void end(FinishReason reason);
@@ -100,7 +101,8 @@ class Sequence {
   RequestId id_;
   Request request_;
   std::vector<int32_t> tokens_;
-  std::vector<int32_t> ends_;  // tokens that end the output
+  std::vector<int32_t> ends_;                                   // tokens that end the output
+  std::vector<std::pair<int32_t, std::string>> spelled_stops_;  // those of them that a stop string names
   int32_t vocabulary_;
   int32_t computed_ = 0;
   int32_t read_end_;

@@ -35,6 +35,8 @@ struct ApiOptions {
   std::chrono::milliseconds health_timeout{20'000};
   /// Profiles are written into directories of their own below this one.
   std::filesystem::path profile_directory = "profile";
+  /// That of the program.
+  std::string version;
   /// What /get_server_info tells besides: the options of the program as a JSON object.
   std::string server_info = "{}";
 };

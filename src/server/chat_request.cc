@@ -87,15 +87,6 @@ void read_template_variables(RequestFields& fields, text::ChatRequest& chat) {
   }
 }
 
-void read_response_format(RequestFields& fields) {
-  const Json* format = fields.find("response_format");
-  if (format == nullptr) return;
-  if (format->is_object() && format->contains("type") && (*format)["type"] == "text") return;
-  throw RequestError(ErrorCode::kUnsupported,
-                     "response_format can only be {\"type\": \"text\"}: outputs are not bound to grammars.",
-                     "response_format", "unsupported_parameter");
-}
-
 void read_logprobs(RequestFields& fields, ChatCompletionRequest& request) {
   const bool wanted = fields.boolean("logprobs", false);
   const auto top = fields.integer("top_logprobs", 0, engine::SamplingParameters::kMaxLogprobs);
@@ -176,7 +167,6 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   chat.prompt.allow_special_in_content = context.options.allow_special_in_content;
   request.sampling = read_openai_sampling(fields, context.model.generation_config, context.vocabulary());
   request.scheduling = read_scheduling(fields);
-  read_response_format(fields);
   read_logprobs(fields, request);
   read_stream_fields(fields, request.answer);
   read_the_rest(fields);
@@ -190,6 +180,8 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   request.answer.model = context.model.name;
   request.answer.created = unix_time();
   request.answer.choices = request.sampling.choices;
+  fields.explain({"prompt"}, "It belongs to /v1/completions; here messages are asked for.");
+  fields.explain({"echo", "suffix", "best_of"}, "It belongs to /v1/completions.");
   fields.integer("max_tokens");
   fields.integer("max_completion_tokens");
   fields.finish();

@@ -18,6 +18,7 @@ struct ChoiceEvent {
   size_t choice = 0;  ///< which of the requests of one answer
   std::optional<int32_t> token;
   std::string text;
+  int32_t cached_tokens = 0;
   std::optional<engine::PositionLogprobs> logprobs;
   std::vector<engine::PositionLogprobs> prompt_logprobs;
   std::unique_ptr<engine::RequestOutput> output;  ///< with the last event of a request

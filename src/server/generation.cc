@@ -7,13 +7,13 @@
 namespace reprise::server {
 
 void Generation::start(const GenerationHost& host, const std::shared_ptr<Exchange>& exchange,
-                       std::vector<engine::Request> requests, std::vector<std::string> names,
+                       std::vector<engine::Request> requests, std::vector<std::vector<std::string>> names,
                        std::unique_ptr<AnswerWriter> writer, Clock::time_point arrival) {
   const std::shared_ptr<Generation> self(new Generation(host, exchange, std::move(writer), arrival));
   self->choices_.resize(requests.size());
   self->open_ = requests.size();
   for (size_t i = 0; i < requests.size(); ++i) {
-    self->choices_[i].name = names[i];
+    self->choices_[i].names = std::move(names[i]);
     requests[i].on_token = [self, i](const engine::TokenEvent& event) { self->on_engine_event(i, event); };
   }
   {
@@ -22,7 +22,7 @@ void Generation::start(const GenerationHost& host, const std::shared_ptr<Exchang
     const std::vector<engine::RequestId> ids = host.service.submit(std::move(requests));
     for (size_t i = 0; i < ids.size(); ++i) {
       self->choices_[i].id = ids[i];
-      host.live->add(names[i], ids[i]);
+      host.live->add(self->choices_[i].names, ids[i]);
     }
     host.metrics->requests += static_cast<int64_t>(ids.size());
     self->writer_->begin();
@@ -39,6 +39,7 @@ void Generation::on_engine_event(size_t choice, const engine::TokenEvent& event)
   copy.choice = choice;
   copy.token = event.token;
   copy.text = event.text;
+  copy.cached_tokens = event.cached_tokens;
   if (event.logprobs != nullptr) copy.logprobs = *event.logprobs;
   copy.prompt_logprobs.assign(event.prompt_logprobs.begin(), event.prompt_logprobs.end());
   if (event.output != nullptr) copy.output = std::make_unique<engine::RequestOutput>(*event.output);
@@ -166,7 +167,7 @@ void Generation::answer(ChoiceEvent& event) {
     gathered_ = writer_->gathers();
     if (open_ > 0) return;
     flush();
-    writer_->on_complete();
+    if (!failed_) writer_->on_complete();
   });
 }
 
@@ -187,12 +188,16 @@ void Generation::write(const std::function<void()>& part) {
 void Generation::fail(const Error& error) {
   failed_ = true;
   cancel();
-  writer_->on_failure(error);
+  try {
+    writer_->on_failure(error);
+  } catch (const std::exception& failure) {  // there may be no memory for that either
+    log_error("a failure could not be told: {}", failure.what());
+  }
 }
 
 void Generation::end_choice(Choice& choice) {
   --open_;
-  host_.live->remove(choice.name, choice.id);
+  host_.live->remove(choice.names, choice.id);
 }
 
 void Generation::cancel() {

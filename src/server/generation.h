@@ -49,9 +49,10 @@ struct GenerationHost {
 /// The requests of one answer, from their submission to their ends. The client's going cancels them.
 class Generation : public ChoiceEventSink, public std::enable_shared_from_this<Generation> {
  public:
-  /// Submits `requests`, of which `names` are the names for LiveRequests. Throws what EngineService::submit throws.
+  /// Submits `requests`, of which `names` are the names for LiveRequests, each one's own first. Throws what
+  /// EngineService::submit throws.
   static void start(const GenerationHost& host, const std::shared_ptr<Exchange>& exchange,
-                    std::vector<engine::Request> requests, std::vector<std::string> names,
+                    std::vector<engine::Request> requests, std::vector<std::vector<std::string>> names,
                     std::unique_ptr<AnswerWriter> writer, std::chrono::steady_clock::time_point arrival);
 
   void on_event(ChoiceEvent event) override;
@@ -60,7 +61,7 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
  private:
   using Clock = std::chrono::steady_clock;
   struct Choice {
-    std::string name;
+    std::vector<std::string> names;
     engine::RequestId id = 0;
     Clock::time_point last_token{};  // of the engine's thread
   };

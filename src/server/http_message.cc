@@ -74,6 +74,15 @@ std::string percent_decode(std::string_view text) {
   return decoded;
 }
 
+std::optional<std::string_view> query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    if (part.starts_with(name) && part.substr(name.size(), 1) == "=") return part.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
 bool is_json_content_type(std::string_view value) {
   const std::string_view type = trimmed(value.substr(0, value.find(';')));
   return equal_ignoring_case(type, "application/json") ||

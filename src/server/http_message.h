@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,6 +41,9 @@ bool equal_ignoring_case(std::string_view a, std::string_view b);
 
 /// Replaces %XX by the byte; what is no such escape stays.
 std::string percent_decode(std::string_view text);
+
+/// The value of a query "after=5&limit=3" at a name; absent when it is not there.
+std::optional<std::string_view> query_value(std::string_view query, std::string_view name);
 
 /// Whether the value of a Content-Type header names JSON.
 bool is_json_content_type(std::string_view value);

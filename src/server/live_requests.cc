@@ -1,19 +1,20 @@
 #include "server/live_requests.h"
 
+#include <algorithm>
+
 namespace reprise::server {
 
-void LiveRequests::add(const std::string& name, engine::RequestId id) {
+void LiveRequests::add(const std::vector<std::string>& names, engine::RequestId id) {
   const std::lock_guard lock(mutex_);
-  by_name_.emplace(name, id);
+  for (const std::string& name : names) by_name_.emplace(name, id);
 }
 
-void LiveRequests::remove(const std::string& name, engine::RequestId id) {
+void LiveRequests::remove(const std::vector<std::string>& names, engine::RequestId id) {
   const std::lock_guard lock(mutex_);
-  const auto [begin, end] = by_name_.equal_range(name);
-  for (auto entry = begin; entry != end; ++entry) {
-    if (entry->second != id) continue;
-    by_name_.erase(entry);
-    return;
+  for (const std::string& name : names) {
+    const auto [begin, end] = by_name_.equal_range(name);
+    const auto entry = std::find_if(begin, end, [id](const auto& one) { return one.second == id; });
+    if (entry != end) by_name_.erase(entry);
   }
 }
 
@@ -32,11 +33,6 @@ std::vector<engine::RequestId> LiveRequests::all() const {
   std::vector<engine::RequestId> ids;
   for (const auto& [_, id] : by_name_) ids.push_back(id);
   return ids;
-}
-
-size_t LiveRequests::size() const {
-  const std::lock_guard lock(mutex_);
-  return by_name_.size();
 }
 
 }  // namespace reprise::server

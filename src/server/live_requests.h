@@ -15,12 +15,13 @@ namespace reprise::server {
 /// The requests that run, by the ids that clients gave them or were told. Thread-safe.
 class LiveRequests {
  public:
-  void add(const std::string& name, engine::RequestId id);
-  void remove(const std::string& name, engine::RequestId id);
-  /// Ids of all requests whose names begin with `name`, provided that one is called exactly so: SGLang's rule.
+  /// A request may have several names: its own, and that of those it was sent with.
+  void add(const std::vector<std::string>& names, engine::RequestId id);
+  void remove(const std::vector<std::string>& names, engine::RequestId id);
+  /// Ids of all requests whose names begin with `name`, provided that one is called exactly so: SGLang's rule. An id
+  /// may come more than once.
   std::vector<engine::RequestId> find_by_prefix(std::string_view name) const;
   std::vector<engine::RequestId> all() const;
-  size_t size() const;
 
  private:
   mutable std::mutex mutex_;

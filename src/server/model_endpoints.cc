@@ -49,7 +49,7 @@ HttpResponse server_info(const ApiContext& context, const HttpRequest& /*request
   Json json = Json::parse(context.options.server_info);
   json["served_model_name"] = context.model.name;
   json["model_path"] = context.model.path;
-  json["version"] = "reprise";
+  json["version"] = context.options.version;
   json["status"] = engine::name_of(snapshot.state);
   Json state = {{"last_gen_throughput", snapshot.generated_tokens_per_second},
                 {"avg_spec_accept_length", nullptr},

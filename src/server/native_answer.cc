@@ -36,7 +36,11 @@ NativeAnswer::NativeAnswer(std::shared_ptr<Exchange> exchange, GenerateRequest r
       arrival_(arrival) {
   heavy_ = request_.stream && !incremental_;
   for (size_t item = 0; item < request_.items.size(); ++item) {
-    for (int32_t i = 0; i < request_.items[item].sampling.choices; ++i) states_.emplace_back().item = item;
+    for (int32_t i = 0; i < request_.items[item].sampling.choices; ++i) {
+      State& state = states_.emplace_back();
+      state.item = item;
+      state.id = request_.items[item].names_of(i).front();
+    }
     if (request_.items[item].logprobs) heavy_ = true;
   }
 }
@@ -47,6 +51,7 @@ void NativeAnswer::begin() {
 
 void NativeAnswer::on_event(ChoiceEvent& event) {
   State& state = states_[event.choice];
+  state.cached_tokens = event.cached_tokens;
   if (request_.stream) add(state, event);
   if (event.output) {
     state.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - arrival_).count();
@@ -149,10 +154,10 @@ std::string NativeAnswer::output_text(size_t choice) const {
   const GenerateItem& item = request_.items[state.item];
   std::string json =
       fmt::format(R"({{"text":"{}","output_ids":[{}],"meta_info":{{"id":)", state.text, without_comma(state.ids));
-  append_json_string(json, item.name);
+  append_json_string(json, state.id);
   json += fmt::format(R"(,"finish_reason":{},"prompt_tokens":{},"completion_tokens":{},"cached_tokens":{})",
                       state.output ? to_text(finish_reason(*state.output)) : "null", item.prompt.ids.size(),
-                      state.completion_tokens, state.output ? state.output->cached_tokens : 0);
+                      state.completion_tokens, state.cached_tokens);
   json += R"(,"weight_version":"default")";
   if (state.output) {
     json += fmt::format(R"(,"total_retractions":{},"e2e_latency":{})", state.output->preemptions, state.seconds);

@@ -34,6 +34,7 @@ class NativeAnswer : public AnswerWriter {
   /// each token.
   struct State {
     size_t item = 0;
+    std::string id;
     std::string text;  ///< escaped
     // Elements of lists, each behind a comma.
     std::string ids;
@@ -42,6 +43,7 @@ class NativeAnswer : public AnswerWriter {
     std::string prompt_logprobs;
     std::string prompt_top_logprobs;
     int64_t completion_tokens = 0;
+    int32_t cached_tokens = 0;
     std::unique_ptr<engine::RequestOutput> output;
     double seconds = 0;  ///< until it ended
     bool news = false;   ///< since the last flush()

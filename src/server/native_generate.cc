@@ -13,16 +13,16 @@ void generate(const ApiContext& context, const HttpRequest& http, const std::sha
   context.require_ready();
   GenerateRequest request = read_generate_request(context, parse_json_body(http.body), http.unique_id);
   std::vector<engine::Request> requests;
-  std::vector<std::string> names;
+  std::vector<std::vector<std::string>> names;
   for (const GenerateItem& item : request.items) {
     for (int32_t i = 0; i < item.sampling.choices; ++i) {
-      engine::Request one = make_engine_request(item.prompt.ids, item.sampling, i, request.scheduling, item.name);
+      const std::vector<std::string>& own = names.emplace_back(item.names_of(i));
+      engine::Request one = make_engine_request(item.prompt.ids, item.sampling, i, request.scheduling, own.front());
       if (item.logprobs && item.logprob_start >= 0) {
         one.prompt_logprobs = item.top_logprobs;
         one.prompt_logprobs_start = item.logprob_start;
       }
       requests.push_back(std::move(one));
-      names.push_back(item.name);
     }
   }
   auto answer = std::make_unique<NativeAnswer>(exchange, std::move(request), context.tokenizer(),

@@ -66,7 +66,8 @@ void read_input(const ApiContext& context, RequestFields& fields, GenerateReques
   if (request.batch && !input.empty() && input.front().is_string() != (text != nullptr)) {
     fields.fail(key, fmt::format("{} holds values of the wrong type.", key));
   }
-  for (Prompt& prompt : read_prompts(context, input, key)) request.items.push_back({std::move(prompt), {}, {}});
+  for (Prompt& prompt : read_prompts(context, input, key))
+    request.items.push_back({.prompt = std::move(prompt), .sampling = {}, .names = {}});
 }
 
 void read_names(RequestFields& fields, const std::string& request_id, GenerateRequest& request) {
@@ -76,12 +77,13 @@ void read_names(RequestFields& fields, const std::string& request_id, GenerateRe
     const std::vector<std::string> names = fields.texts("rid");
     if (names.size() != count)
       fields.fail("rid", fmt::format("rid has {} values for {} prompts.", names.size(), count));
-    for (size_t i = 0; i < count; ++i) request.items[i].name = names[i];
+    for (size_t i = 0; i < count; ++i) request.items[i].names = {names[i]};
     return;
   }
   const std::string name = fields.text("rid").value_or(request_id);
   for (size_t i = 0; i < count; ++i) {
-    request.items[i].name = request.batch ? fmt::format("{}_{}", name, i) : name;
+    if (request.batch) request.items[i].names = {fmt::format("{}_{}", name, i)};
+    request.items[i].names.push_back(name);
   }
 }
 
@@ -116,6 +118,12 @@ void read_sampling(const ApiContext& context, RequestFields& fields, GenerateReq
 
 }  // namespace
 
+std::vector<std::string> GenerateItem::names_of(int32_t choice) const {
+  std::vector<std::string> all = names;
+  if (sampling.choices > 1) all.insert(all.begin(), fmt::format("{}_{}", names.front(), choice));
+  return all;
+}
+
 size_t GenerateRequest::choices() const {
   size_t sum = 0;
   for (const GenerateItem& item : items) sum += static_cast<size_t>(item.sampling.choices);
@@ -140,6 +148,18 @@ GenerateRequest read_generate_request(const ApiContext& context, const Json& bod
   }
   // Whether a request is counted, and by which name a model calls it, changes no answer.
   fields.ignore({"log_metrics", "model"});
+  fields.explain({"max_new_tokens", "min_new_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty",
+                  "presence_penalty", "frequency_penalty", "stop", "stop_token_ids", "ignore_eos", "logit_bias", "n",
+                  "sampling_seed", "no_stop_trim", "include_stop_str_in_output", "skip_special_tokens"},
+                 "It belongs into sampling_params.");
+  fields.explain({"max_tokens", "max_completion_tokens"}, "Here it is sampling_params.max_new_tokens.");
+  fields.explain({"min_tokens"}, "Here it is sampling_params.min_new_tokens.");
+  fields.explain({"seed"}, "Here it is sampling_params.sampling_seed.");
+  fields.explain({"prompt"}, "Here it is called text, or input_ids for token ids.");
+  fields.explain({"messages", "tools"}, "It belongs to /v1/chat/completions.");
+  fields.explain({"echo", "response_format"}, "It belongs to /v1/completions.");
+  fields.explain({"logprobs"}, "Here it is called return_logprob.");
+  fields.explain({"top_logprobs"}, "Here it is called top_logprobs_num.");
   fields.finish();
   for (const GenerateItem& item : request.items) {
     check_prompt(context, item.prompt.ids, item.sampling.parameters.max_new_tokens, request.input_key);

@@ -14,10 +14,14 @@ namespace reprise::server {
 struct GenerateItem {
   Prompt prompt;
   SamplingFields sampling;
-  std::string name;  ///< rid
+  /// The id of its output, and behind it the one that the client gave a list as a whole.
+  std::vector<std::string> names;
   bool logprobs = false;
   int32_t logprob_start = -1;  ///< first token of the prompt with log probabilities; -1: none of it
   int32_t top_logprobs = 0;
+
+  /// The same for one of `n` outputs: each has an id of its own.
+  std::vector<std::string> names_of(int32_t choice) const;
 };
 
 struct GenerateRequest {

@@ -34,7 +34,11 @@ Json matched_stop(const engine::RequestOutput& output) {
 
 OpenAiAnswer::OpenAiAnswer(std::shared_ptr<Exchange> exchange, OpenAiAnswerOptions options, size_t choices,
                            int64_t prompt_tokens)
-    : exchange_(std::move(exchange)), options_(std::move(options)), outputs_(choices), prompt_tokens_(prompt_tokens) {
+    : exchange_(std::move(exchange)),
+      options_(std::move(options)),
+      outputs_(choices),
+      begun_(choices),
+      prompt_tokens_(prompt_tokens) {
   frame_ = R"(data: {"id":)";
   append_json_string(frame_, options_.id);
   frame_ += R"(,"object":)";
@@ -49,13 +53,17 @@ void OpenAiAnswer::begin() {
 }
 
 void OpenAiAnswer::on_event(ChoiceEvent& event) {
+  if (!begun_[event.choice]) {
+    begun_[event.choice] = true;
+    // Several outputs of a prompt read it once.
+    if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += event.cached_tokens;
+  }
   if (options_.stream) {
     if (event.token) ++completion_tokens_;
     stream_event(event);
   }
   if (!event.output) return;
   if (!options_.stream) completion_tokens_ += static_cast<int64_t>(event.output->token_ids.size());
-  if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += event.output->cached_tokens;
   outputs_[event.choice] = std::move(event.output);
 }
 

@@ -65,6 +65,7 @@ class OpenAiAnswer : public AnswerWriter {
   const OpenAiAnswerOptions options_;
   std::string frame_;  // of chunks, up to the choices
   std::vector<std::unique_ptr<engine::RequestOutput>> outputs_;
+  std::vector<bool> begun_;  // choices that something was heard of
   const int64_t prompt_tokens_;
   // Counted as they come, for usage in the middle of a stream.
   int64_t cached_tokens_ = 0;

@@ -17,23 +17,21 @@ class ChatAnswer : public OpenAiAnswer {
                      static_cast<int64_t>(request.prompt.ids.size())),
         parser_(request.parser),
         top_logprobs_(request.top_logprobs),
-        tokenizer_(tokenizer) {
+        tokenizer_(tokenizer),
+        told_role_(static_cast<size_t>(request.sampling.choices)) {
     for (int32_t i = 0; i < request.sampling.choices; ++i) {
       streams_.push_back(std::make_unique<ChatChoiceStream>(ChatChoiceStream::Options{
           request.parser, request.stream_reasoning, fmt::format("{}{}", request.answer.id, i == 0 ? "" : suffix(i))}));
     }
   }
 
-  void begin() override {
-    OpenAiAnswer::begin();
-    if (!options().stream) return;
-    for (size_t i = 0; i < streams_.size(); ++i) {
-      send(i, R"({"role":"assistant","content":""})", "null", nullptr);
-    }
-  }
-
  protected:
   void stream_event(const ChoiceEvent& event) override {
+    if (!told_role_[event.choice]) {
+      // Not before: what its usage says of the prompt is known by now.
+      told_role_[event.choice] = true;
+      send(event.choice, R"({"role":"assistant","content":""})", "null", nullptr);
+    }
     ChatChoiceStream& stream = *streams_[event.choice];
     std::vector<std::string> deltas = stream.push(event.text, event.output != nullptr);
     std::string logprobs = "null";
@@ -86,6 +84,7 @@ class ChatAnswer : public OpenAiAnswer {
   const text::AssistantParserOptions parser_;
   const std::optional<int32_t> top_logprobs_;
   const text::Tokenizer tokenizer_;
+  std::vector<bool> told_role_;
   std::vector<std::unique_ptr<ChatChoiceStream>> streams_;
 };
 
@@ -98,7 +97,7 @@ void chat(const ApiContext& context, const HttpRequest& http, const std::shared_
     requests.push_back(
         make_engine_request(request.prompt.ids, request.sampling, i, request.scheduling, request.answer.id));
   }
-  std::vector<std::string> names(requests.size(), request.answer.id);
+  std::vector<std::vector<std::string>> names(requests.size(), {request.answer.id});
   Generation::start(context.generation_host(), exchange, std::move(requests), std::move(names),
                     std::make_unique<ChatAnswer>(exchange, request, context.tokenizer()), arrival);
 }

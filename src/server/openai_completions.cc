@@ -58,6 +58,13 @@ CompletionRequest read_completion(const ApiContext& context, const Json& body, c
   fields.text("model");
   // They tell the provider who asks and change nothing in the answer.
   fields.ignore({"user", "metadata", "store", "safety_identifier", "prompt_cache_key"});
+  fields.explain(
+      {"messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "chat_template_kwargs",
+       "enable_thinking", "reasoning_effort", "add_generation_prompt", "continue_final_message", "separate_reasoning",
+       "stream_reasoning", "modalities", "audio", "prediction", "web_search_options", "service_tier"},
+      "It belongs to /v1/chat/completions.");
+  fields.explain({"max_completion_tokens"}, "It belongs to /v1/chat/completions; here it is called max_tokens.");
+  fields.explain({"top_logprobs"}, "It belongs to /v1/chat/completions; here logprobs is the number of alternatives.");
   fields.finish();
   request.prompts = read_prompts(context, *prompt, "prompt");
   for (const Prompt& one : request.prompts) check_prompt(context, one.ids, parameters.max_new_tokens, "prompt");
@@ -144,7 +151,7 @@ void complete(const ApiContext& context, const HttpRequest& http, const std::sha
       requests.push_back(std::move(one));
     }
   }
-  std::vector<std::string> names(requests.size(), request.answer.id);
+  std::vector<std::vector<std::string>> names(requests.size(), {request.answer.id});
   auto answer = std::make_unique<CompletionAnswer>(exchange, std::move(request), context.tokenizer());
   Generation::start(context.generation_host(), exchange, std::move(requests), std::move(names), std::move(answer),
                     arrival);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/nearest_name.h"
 #include "server/request_error.h"
 
 namespace reprise::server {
@@ -132,12 +133,20 @@ void RequestFields::refuse(std::string_view key, std::string_view why) {
                      "unsupported_parameter");
 }
 
+void RequestFields::explain(std::initializer_list<std::string_view> keys, std::string_view sentence) {
+  for (const std::string_view key : keys) explained_.emplace(key, sentence);
+}
+
 void RequestFields::finish() const {
   for (const auto& [key, value] : value_.items()) {
     if (read_.contains(key)) continue;
-    throw RequestError(ErrorCode::kUnsupported,
-                       fmt::format("Unknown parameter: {}.", quote_text(path_.empty() ? key : path_ + "." + key)),
-                       path_.empty() ? key : path_ + "." + key, "unknown_parameter");
+    std::string message = fmt::format("Unknown parameter: {}.", quote_text(name_of(key)));
+    if (const auto found = explained_.find(key); found != explained_.end()) {
+      message += " " + found->second;
+    } else if (const std::string meant = nearest_name(key, std::vector(read_.begin(), read_.end())); !meant.empty()) {
+      message += fmt::format(" Did you mean {}?", meant);
+    }
+    throw RequestError(ErrorCode::kUnsupported, std::move(message), name_of(key), "unknown_parameter");
   }
 }
 

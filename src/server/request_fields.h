@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +40,8 @@ class RequestFields {
   void ignore(std::initializer_list<std::string_view> keys);
   /// Refuses a key whose feature is not built, unless its value is null, false, or an empty text, list or object.
   void refuse(std::string_view key, std::string_view why);
+  /// What finish() says besides of keys that nobody asks for here: a sentence, such as where they belong.
+  void explain(std::initializer_list<std::string_view> keys, std::string_view sentence);
   /// Refuses what nobody asked for.
   void finish() const;
 
@@ -50,6 +53,7 @@ class RequestFields {
   const Json& value_;
   std::string path_;
   std::set<std::string, std::less<>> read_;
+  std::map<std::string, std::string, std::less<>> explained_;
 };
 
 /// A list of token ids; `name` stands for it in messages.

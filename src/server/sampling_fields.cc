@@ -42,6 +42,15 @@ void read_logit_bias(RequestFields& fields, int32_t vocabulary, engine::Sampling
   }
 }
 
+void read_response_format(RequestFields& fields) {
+  const Json* format = fields.find("response_format");
+  if (format == nullptr) return;
+  if (format->is_object() && format->contains("type") && (*format)["type"] == "text") return;
+  throw RequestError(ErrorCode::kUnsupported,
+                     "response_format can only be {\"type\": \"text\"}: outputs are not bound to grammars.",
+                     "response_format", "unsupported_parameter");
+}
+
 /// What both interfaces call by the same names.
 void read_common(RequestFields& fields, int32_t vocabulary, SamplingFields& sampling) {
   engine::SamplingParameters& parameters = sampling.parameters;
@@ -78,6 +87,14 @@ SamplingFields read_openai_sampling(RequestFields& fields, const load::Generatio
       fields.number("repetition_penalty").value_or(defaults.repetition_penalty.value_or(1.0));
   if (const auto seed = fields.integer("seed")) parameters.seed = static_cast<uint64_t>(*seed);
   parameters.min_new_tokens = fields.integer32("min_tokens", 0, 0);
+  read_response_format(fields);
+  fields.explain({"max_new_tokens"}, "Here it is called max_tokens.");
+  fields.explain({"min_new_tokens"}, "Here it is called min_tokens.");
+  fields.explain({"sampling_seed"}, "Here it is called seed.");
+  fields.explain({"sampling_params"}, "It belongs to /generate; here its members are parameters of the request.");
+  fields.explain(
+      {"text", "input_ids", "return_logprob", "logprob_start_len", "top_logprobs_num", "return_text_in_logprobs"},
+      "It belongs to /generate.");
   read_common(fields, vocabulary, sampling);
   check_sampling(sampling, vocabulary);
   return sampling;
@@ -99,6 +116,12 @@ SamplingFields read_native_sampling(const Json& value, const std::string& path, 
   read_common(fields, vocabulary, sampling);
   // How often a stream tells what is new is up to the server.
   fields.ignore({"stream_interval"});
+  fields.explain({"max_tokens", "max_completion_tokens"}, "Here it is called max_new_tokens.");
+  fields.explain({"min_tokens"}, "Here it is called min_new_tokens.");
+  fields.explain({"seed"}, "Here it is called sampling_seed.");
+  fields.explain({"response_format"}, "It belongs to /v1/chat/completions and /v1/completions.");
+  fields.explain({"stream", "rid", "return_logprob", "logprob_start_len", "top_logprobs_num", "priority", "cache_salt"},
+                 "It stands beside sampling_params, not in it.");
   fields.finish();
   check_sampling(sampling, vocabulary);
   return sampling;

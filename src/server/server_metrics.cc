@@ -62,29 +62,30 @@ double share(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-void add_sglang(Page& page, const ServerMetrics& metrics, const engine::ServiceSnapshot& snapshot) {
-  page.gauge("sglang:num_running_reqs", "Requests that run.", snapshot.running);
-  page.gauge("sglang:num_queue_reqs", "Requests that wait.", snapshot.waiting);
-  page.gauge("sglang:num_used_tokens", "Tokens of the KV cache that requests hold, in whole pages.",
+void add_sglang(Page& page, const ServerMetrics& metrics, const engine::ServiceSnapshot& snapshot, bool plain) {
+  const auto name = [plain](std::string_view own) { return fmt::format("sglang{}{}", plain ? '_' : ':', own); };
+  page.gauge(name("num_running_reqs"), "Requests that run.", snapshot.running);
+  page.gauge(name("num_queue_reqs"), "Requests that wait.", snapshot.waiting);
+  page.gauge(name("num_used_tokens"), "Tokens of the KV cache that requests hold, in whole pages.",
              static_cast<double>(snapshot.kv_tokens_used));
-  page.gauge("sglang:token_usage", "Share of the KV cache that requests hold.",
+  page.gauge(name("token_usage"), "Share of the KV cache that requests hold.",
              share(snapshot.kv_tokens_used, snapshot.kv_tokens_capacity));
-  page.gauge("sglang:gen_throughput", "Tokens produced in each of the last seconds.",
+  page.gauge(name("gen_throughput"), "Tokens produced in each of the last seconds.",
              snapshot.generated_tokens_per_second);
-  page.gauge("sglang:cache_hit_rate", "Share of prompt tokens that were found in the prefix cache.",
+  page.gauge(name("cache_hit_rate"), "Share of prompt tokens that were found in the prefix cache.",
              share(metrics.cached_tokens, metrics.prompt_tokens));
-  page.counter("sglang:prompt_tokens_total", "Prompt tokens of requests that have ended.", metrics.prompt_tokens);
-  page.counter("sglang:generation_tokens_total", "Tokens produced.", metrics.generated_tokens);
-  page.counter("sglang:cached_tokens_total", "Prompt tokens that were found in the prefix cache.",
+  page.counter(name("prompt_tokens_total"), "Prompt tokens of requests that have ended.", metrics.prompt_tokens);
+  page.counter(name("generation_tokens_total"), "Tokens produced.", metrics.generated_tokens);
+  page.counter(name("cached_tokens_total"), "Prompt tokens that were found in the prefix cache.",
                metrics.cached_tokens);
-  page.counter("sglang:num_requests_total", "Requests that were taken.", metrics.requests);
-  page.counter("sglang:num_aborted_requests_total", "Requests that were cancelled, or whose clients went.",
+  page.counter(name("num_requests_total"), "Requests that were taken.", metrics.requests);
+  page.counter(name("num_aborted_requests_total"), "Requests that were cancelled, or whose clients went.",
                metrics.aborted);
-  page.histogram("sglang:time_to_first_token_seconds", "From the request to its first token.",
+  page.histogram(name("time_to_first_token_seconds"), "From the request to its first token.",
                  metrics.time_to_first_token);
-  page.histogram("sglang:inter_token_latency_seconds", "From one token of a request to the next.",
+  page.histogram(name("inter_token_latency_seconds"), "From one token of a request to the next.",
                  metrics.inter_token_latency);
-  page.histogram("sglang:e2e_request_latency_seconds", "From a request to its end.", metrics.request_latency);
+  page.histogram(name("e2e_request_latency_seconds"), "From a request to its end.", metrics.request_latency);
 }
 
 void add_steps(Page& page, const engine::ServiceSnapshot& snapshot) {
@@ -157,9 +158,9 @@ ServerMetrics::ServerMetrics()
     : time_to_first_token(kFirstTokenBounds), inter_token_latency(kTokenBounds), request_latency(kRequestBounds) {}
 
 std::string metrics_text(const ServerMetrics& metrics, const engine::ServiceSnapshot& snapshot,
-                         const HttpCounters& http, std::string_view model_name) {
+                         const HttpCounters& http, std::string_view model_name, bool plain) {
   Page page(model_name);
-  add_sglang(page, metrics, snapshot);
+  add_sglang(page, metrics, snapshot, plain);
   add_reprise(page, metrics, snapshot, http);
   return std::move(page.text);
 }

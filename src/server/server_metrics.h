@@ -45,8 +45,9 @@ class ServerMetrics {
   std::atomic<int64_t> cached_tokens{0};
 };
 
-/// The page of /metrics: SGLang's names, and what Reprise adds.
+/// The page of /metrics: SGLang's names, and what Reprise adds. SGLang's have a colon, which Prometheus keeps for
+/// recording rules; `plain` writes '_' for it.
 std::string metrics_text(const ServerMetrics& metrics, const engine::ServiceSnapshot& snapshot,
-                         const HttpCounters& http, std::string_view model_name);
+                         const HttpCounters& http, std::string_view model_name, bool plain = false);
 
 }  // namespace reprise::server

@@ -13,20 +13,15 @@
 namespace reprise::server {
 namespace {
 
-/// An integer of the query, "after=5&limit=3"; `otherwise` when it is not there.
+/// An integer of the query; `otherwise` when it is not there.
 int64_t query_number(std::string_view query, std::string_view name, int64_t otherwise) {
-  while (!query.empty()) {
-    const std::string_view part = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(part.size() + 1, query.size()));
-    if (!part.starts_with(name) || part.substr(name.size(), 1) != "=") continue;
-    const std::string_view text = part.substr(name.size() + 1);
-    int64_t value = 0;
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (fault == std::errc() && end == text.data() + text.size()) return value;
-    throw RequestError::parameter_error(std::string(name),
-                                        fmt::format("{} must be an integer, got {}.", name, quote_text(text)));
-  }
-  return otherwise;
+  const std::optional<std::string_view> text = query_value(query, name);
+  if (!text) return otherwise;
+  int64_t value = 0;
+  const auto [end, fault] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (fault == std::errc() && end == text->data() + text->size()) return value;
+  throw RequestError::parameter_error(std::string(name),
+                                      fmt::format("{} must be an integer, got {}.", name, quote_text(*text)));
 }
 
 Json step_json(const engine::StepRecord& record) {

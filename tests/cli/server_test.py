@@ -25,6 +25,7 @@ SCRIPTS = {
            "\n{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": \"K\u00f6ln\"}}", "\n ", "</tool_call>"],
     ">": ["AB", "CD", "EF", "G\U0001F642", "HI"],
     "e": [b"\xf0\x9f", b"\x99", b"\x82", " ok"],
+    "s": ["PQ", "R", "<|endoftext|>", "ST", "UV"],
 }
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "Tells the weather.",
                                            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]
@@ -217,6 +218,15 @@ class Answers(unittest.TestCase):
         self.assertEqual(batch[0]["meta_info"]["finish_reason"], {"type": "length", "length": 6})
         _, several = mini.post("/generate", {"text": QUESTION, "sampling_params": {**parameters, "n": 2}})
         self.assertEqual([item["output_ids"] for item in several], [batch[0]["output_ids"]] * 2)
+        ids = [item["meta_info"]["id"] for item in several]
+        self.assertEqual(ids, [ids[0].removesuffix("0") + "0", ids[0].removesuffix("0") + "1"])
+        for stream in (False, True):
+            body = {"text": ["a", "b"], "rid": "r", "stream": stream, "sampling_params": {**parameters, "n": 2}}
+            answers = mini.stream("/generate", body) if stream else mini.post("/generate", body)[1]
+            self.assertEqual({answer["meta_info"]["id"] for answer in answers}, {"r_0_0", "r_0_1", "r_1_0", "r_1_1"})
+        _, named = mini.post("/generate", {"text": ["a", "b"], "rid": ["x", "y"],
+                                           "sampling_params": [{**parameters, "n": 2}, parameters]})
+        self.assertEqual([item["meta_info"]["id"] for item in named], ["x_0", "x_1", "y"])
         events = mini.stream("/generate", {"text": QUESTION, "stream": True, "sampling_params": parameters})
         self.assertEqual(events[-1]["text"], batch[0]["text"])
         self.assertEqual(events[-1]["output_ids"], batch[0]["output_ids"])
@@ -252,6 +262,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(json.loads(answer)["error"]["code"], "model_not_found")
         info = json.loads(mini.ask("GET", "/get_server_info")[2])
         self.assertIn("last_gen_throughput", info["internal_states"][0])
+        self.assertEqual("reprise " + info["version"], run("--version").stdout.strip())
         self.assertEqual(json.loads(mini.ask("GET", "/get_model_info")[2])["model_path"], str(MINI))
 
     def test_the_prefix_cache_is_told_and_salts_divide_it(self):
@@ -261,6 +272,23 @@ class Answers(unittest.TestCase):
         self.assertEqual(cached(cache_salt="a"), 0)
         self.assertGreater(cached(cache_salt="a"), 64)
         self.assertEqual(cached(cache_salt="b"), 0)
+        # Streams know it from their first event on.
+        expected = cached(cache_salt="a")
+        options = {"stream": True, "max_tokens": 4, "cache_salt": "a",
+                   "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        messages = [{"role": "user", "content": prompt}]
+        for fields in ({}, {"n": 2}):
+            events = mini.stream("/v1/completions", completion(prompt=prompt, **options, **fields))
+            self.assertEqual({event["usage"]["prompt_tokens_details"]["cached_tokens"] for event in events}, {expected})
+            mini.stream("/v1/chat/completions", chat(messages=messages, **options, **fields))
+            events = mini.stream("/v1/chat/completions", chat(messages=messages, **options, **fields))
+            self.assertEqual(events[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
+            told = {event["usage"]["prompt_tokens_details"]["cached_tokens"] for event in events}
+            self.assertEqual(len(told), 1)
+            self.assertGreater(told.pop(), 64)
+        events = mini.stream("/generate", {"text": prompt, "stream": True, "cache_salt": "a",
+                                           "sampling_params": {"max_new_tokens": 4}})
+        self.assertEqual({event["meta_info"]["cached_tokens"] for event in events}, {expected})
 
     def test_flush_and_abort(self):
         status, _, text = mini.ask("POST", "/flush_cache")
@@ -281,6 +309,16 @@ class Answers(unittest.TestCase):
         while not rest.endswith(b"0\r\n\r\n"):
             rest += client.recv(1 << 20)
         self.assertIn(b'"type":"abort"', rest)
+        # Several outputs by the name of all or by that of one; what an output is called ends with its number.
+        for name, ended in (("many", 4), ("many_1", 2), ("many_0_1", 1)):
+            client = self.begin("/generate", {"text": ["a", "b"], "rid": "many", "stream": True, "sampling_params": {
+                "max_new_tokens": 1900, "ignore_eos": True, "n": 2}})
+            client.recv(100)
+            mini.ask("POST", "/abort_request", {"rid": name})
+            self.assertTrue(mini.wait_for_metric("sglang:num_running_reqs", 4 - ended), name)
+            mini.ask("POST", "/abort_request", {"abort_all": True})
+            client.close()
+            self.assertTrue(mini.wait_for_metric("sglang:num_running_reqs", 0))
 
     def test_metrics_are_what_prometheus_reads(self):
         status, headers, page = mini.ask("GET", "/metrics")
@@ -292,13 +330,25 @@ class Answers(unittest.TestCase):
             self.assertIn(name, page)
         self.assertIn(b'mode="full",reason="replayed"', page)
         self.assertEqual(metric_faults(page.decode()), [])
-        # A second opinion where it is installed (Debian's package would start a server of its own).
-        if shutil.which("promtool"):
-            checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, check=False)
-            # SGLang's names have a colon, which is for recording rules; nothing else may be found.
-            faults = [line for line in (checked.stdout + checked.stderr).decode().splitlines()
-                      if not line.endswith("metric names should not contain ':'") or not line.startswith("sglang:")]
-            self.assertEqual(faults, [])
+        status, _, plain = mini.ask("GET", "/metrics?names=plain")
+        self.assertEqual(status, 200)
+        self.assertEqual([line.replace(b"sglang:", b"sglang_").split(b" ")[:3] for line in page.splitlines()
+                          if line.startswith(b"# ")],
+                         [line.split(b" ")[:3] for line in plain.splitlines() if line.startswith(b"# ")])
+        self.assertEqual(mini.ask("GET", "/metrics?names=other")[0], 400)
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed")
+    def test_promtool_checks_metrics(self):
+        mini.post("/v1/completions", completion(max_tokens=2))
+        def faults_of(path):
+            checked = subprocess.run(["promtool", "check", "metrics"], input=mini.ask("GET", path)[2],
+                                     capture_output=True, check=False)
+            return checked.returncode, (checked.stdout + checked.stderr).decode().splitlines()
+        self.assertEqual(faults_of("/metrics?names=plain"), (0, []))
+        # SGLang's own names have a colon, which is for recording rules; nothing else may be found.
+        _, faults = faults_of("/metrics")
+        self.assertEqual([line for line in faults if not line.startswith("sglang:")
+                          or not line.endswith(" metric names should not contain ':'")], [])
 
     def test_the_check_of_metrics_finds_faults(self):
         good = '# HELP a_total x\n# TYPE a_total counter\na_total{l="v"} 1\n'
@@ -394,6 +444,16 @@ class Limits(unittest.TestCase):
                 events = scripted.stream("/v1/completions", {**body, "stream": True})
                 self.assertEqual(text_of(events), choice["text"])
                 self.assertEqual(events[-1]["choices"][0]["finish_reason"], "stop")
+        # A control token in the middle: not part of the text, unless one asks for it.
+        for stop, skip, text in (("RS", True, "PQ"), ("RS", False, "PQR<|endoftext|>STUV"),
+                                 ("<|endoftext|>", True, "PQR"), ("<|endoftext|>", False, "PQR"),
+                                 ("R<|endoftext|>S", True, "PQRSTUV"), ("R<|endoftext|>S", False, "PQ"),
+                                 ("xt|>ST", False, "PQR<|endofte")):
+            body = {"prompt": "s", "max_tokens": 20, "stop": stop, "skip_special_tokens": skip}
+            choice = scripted.post("/v1/completions", body)[1]["choices"][0]
+            self.assertEqual(choice["text"], text, stop)
+            self.assertEqual(choice["matched_stop"] == stop, "UV" not in text)
+            self.assertEqual(text_of(scripted.stream("/v1/completions", {**body, "stream": True})), text)
         for stop in ("", ["a", ""], 5, [5], {"a": 1}, ["x"] * 65):
             self.assertEqual(scripted.post("/v1/completions", {"prompt": ">", "stop": stop})[0], 400, stop)
 
@@ -438,6 +498,24 @@ class Limits(unittest.TestCase):
         for name in ("banana", "guided_json", "regex", "response_format", "suffix", "best_of"):
             status, answer = mini.post("/v1/completions", completion(**{name: 5}))
             self.assertEqual((status, answer["error"]["param"]), (400, name))
+        for path, fields, name, words in (
+                ("/v1/completions", completion(messages=[]), "messages", "belongs to /v1/chat/completions"),
+                ("/v1/completions", completion(max_completion_tokens=5), "max_completion_tokens", "called max_tokens"),
+                ("/v1/completions", completion(top_logprobs=2), "top_logprobs", "logprobs is the number"),
+                ("/v1/completions", completion(response_format={"type": "json_object"}), "response_format",
+                 'can only be {"type": "text"}'),
+                ("/v1/completions", completion(temprature=1), "temprature", "Did you mean temperature?"),
+                ("/v1/chat/completions", chat(echo=True), "echo", "belongs to /v1/completions"),
+                ("/v1/chat/completions", chat(prompt="a"), "prompt", "messages"),
+                ("/v1/chat/completions", chat(max_new_tokens=1), "max_new_tokens", "called max_tokens"),
+                ("/generate", {"text": "a", "temperature": 0}, "temperature", "belongs into sampling_params"),
+                ("/generate", {"text": "a", "max_tokens": 5}, "max_tokens", "sampling_params.max_new_tokens"),
+                ("/generate", {"text": "a", "sampling_params": {"max_tokens": 5}}, "sampling_params.max_tokens",
+                 "called max_new_tokens")):
+            status, answer = mini.post(path, fields)
+            self.assertEqual((status, answer["error"]["param"]), (400, name))
+            self.assertIn(words, answer["error"]["message"])
+        self.assertEqual(mini.post("/v1/completions", completion(max_tokens=1, response_format={"type": "text"}))[0], 200)
         self.assertEqual(mini.post("/generate", {"text": "a", "sampling_params": {"banana": 1}})[0], 400)
         for answer in (mini.post("/v1/completions", completion(min_tokens=5, max_tokens=3))[1],
                        mini.post("/v1/chat/completions", chat(min_tokens=5, max_tokens=3))[1]):
@@ -655,6 +733,7 @@ class Starting(unittest.TestCase):
                 (["-m", CHECKPOINTS / "dense", "--port", "0"], "tokenizer", 3)):
             done = run("serve", *arguments, timeout=60)
             self.assertIn(words, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertNotIn("Load weight", done.stderr)
             self.assertEqual(done.returncode, code, done.stderr)
 

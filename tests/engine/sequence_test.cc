@@ -99,6 +99,32 @@ TEST(Sequence, B60TheStopStringIsPartOfTheTextWhenItIsKept) {
   expect({"FGH"}, "ABCDEFG", "");
 }
 
+TEST(Sequence, B60StopStringsBesideAndAcrossControlTokens) {
+  std::vector<int32_t> tokens = letters("ABC");
+  tokens.push_back(special_token());
+  for (const int32_t letter : letters("DEF")) tokens.push_back(letter);
+  for (const bool keep : {false, true}) {
+    const auto expect = [&](const std::string& stop, bool skip_special, const std::string& text,
+                            const std::string& kept) {
+      SamplingParameters sampling = with_stops({stop});
+      sampling.keep_stop = keep;
+      const Client client = run(tokens, sampling, skip_special);
+      EXPECT_EQ(client.streamed, keep ? kept : text) << stop;
+      EXPECT_EQ(client.output.text, client.streamed);
+      EXPECT_EQ(client.output.finish == FinishReason::kStop, client.output.stop_string == stop) << stop;
+    };
+    // Where the text leaves control tokens out, what lies around them is side by side.
+    expect("CD", true, "AB", "ABCD");
+    expect("C<|im_end|>D", true, "ABCDEF", "ABCDEF");
+    expect("CD", false, "ABC<|im_end|>DEF", "ABC<|im_end|>DEF");
+    expect("C<|im_end|>D", false, "AB", "ABC<|im_end|>D");
+    expect("C<|im", false, "AB", "ABC<|im");
+    // The token itself ends the text, shown or not.
+    expect("<|im_end|>", true, "ABC", "ABC");
+    expect("<|im_end|>", false, "ABC", "ABC<|im_end|>");
+  }
+}
+
 TEST(Sequence, TheTokenThatEndedItIsToldAndItsTextKeptWhenAskedFor) {
   SamplingParameters sampling = with_stops({});
   sampling.stop_token_ids = letters("C");
