@@ -1,7 +1,6 @@
 #include "device/cpu/memory_pool.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 #include "base/system_memory.h"
@@ -35,23 +34,6 @@ void mark_usable([[maybe_unused]] const std::byte* data, [[maybe_unused]] size_t
 
 }  // namespace
 
-size_t MemoryPool::class_of(size_t bytes) {
-  const size_t units = (std::max(bytes, size_t{1}) + kAlignment - 1) / kAlignment;
-  if (units <= 8) return units - 1;  // 64 to 512 in steps of 64
-  // Between two powers of two, four steps of a quarter of the lower one.
-  const size_t exponent = static_cast<size_t>(std::bit_width(units - 1)) - 1;  // 2^exponent < units
-  const size_t step = size_t{1} << (exponent - 2);
-  const size_t steps = (units - (size_t{1} << exponent) + step - 1) / step;  // 1 to 4
-  return 7 + (exponent - 3) * 4 + steps;
-}
-
-size_t MemoryPool::class_bytes(size_t index) {
-  if (index < 8) return (index + 1) * kAlignment;
-  const size_t exponent = 3 + (index - 8) / 4;
-  const size_t steps = (index - 8) % 4 + 1;
-  return ((size_t{1} << exponent) + steps * (size_t{1} << (exponent - 2))) * kAlignment;
-}
-
 void MemoryPool::check_total(size_t more) const {
   // The system grants more than it has and ends the process later; refuse what can never work.
   const SystemMemory memory = system_memory();
@@ -81,7 +63,7 @@ std::byte* MemoryPool::allocate_small(size_t index, MemoryKind kind) {
     slabs.free[index].pop_back();
     return block;
   }
-  const size_t bytes = class_bytes(index);
+  const size_t bytes = SizeClasses::bytes_of(index);
   if (static_cast<size_t>(slabs.end - slabs.next) < bytes) {
     slabs.next = map_or_throw(kSlabBytes, kind);
     slabs.end = slabs.next + kSlabBytes;
@@ -114,8 +96,8 @@ std::byte* MemoryPool::allocate_large(size_t& bytes, MemoryKind kind) {
 MemoryPool::Block MemoryPool::allocate(size_t bytes, MemoryKind kind) {
   Block block{nullptr, bytes, kind};
   if (bytes <= kLargestSmallBlock) {
-    const size_t index = class_of(bytes);
-    block.bytes = class_bytes(index);
+    const size_t index = SizeClasses::index_of(bytes);
+    block.bytes = SizeClasses::bytes_of(index);
     block.data = allocate_small(index, kind);
   } else {
     if (bytes > SIZE_MAX / 2) throw Error(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
@@ -129,7 +111,7 @@ MemoryPool::Block MemoryPool::allocate(size_t bytes, MemoryKind kind) {
 
 void MemoryPool::make_available(const Block& block) {
   if (block.bytes <= kLargestSmallBlock) {
-    slabs_[index_of(block.kind)].free[class_of(block.bytes)].push_back(block.data);
+    slabs_[index_of(block.kind)].free[SizeClasses::index_of(block.bytes)].push_back(block.data);
     mark_unusable(block.data, block.bytes);
   } else if (large_free_bytes_ + block.bytes <= kLargeCacheBytes) {
     large_free_[index_of(block.kind)].emplace(block.bytes, block.data);

@@ -11,6 +11,7 @@
 
 #include "device/cpu/memory_map.h"
 #include "device/device.h"
+#include "device/size_classes.h"
 
 namespace reprise::device::cpu {
 
@@ -24,8 +25,8 @@ class MemoryPool {
  public:
   explicit MemoryPool(bool discrete) : map_(discrete) {}
 
-  static constexpr size_t kAlignment = 64;
-  static constexpr size_t kLargestSmallBlock = size_t{1} << 20;
+  static constexpr size_t kAlignment = SizeClasses::kAlignment;
+  static constexpr size_t kLargestSmallBlock = SizeClasses::kLargest;
 
   struct Block {
     std::byte* data = nullptr;
@@ -56,15 +57,10 @@ class MemoryPool {
   MemoryMap& map() { return map_; }
 
  private:
-  /// Four sizes for each doubling: 64, 128, 192, 256, 320, 384, 448, 512, 640 ... 1 MiB.
-  static constexpr size_t kClasses = 52;
-  static size_t class_of(size_t bytes);
-  static size_t class_bytes(size_t index);
-
   struct Slabs {
     std::byte* next = nullptr;
     std::byte* end = nullptr;
-    std::array<std::vector<std::byte*>, kClasses> free;
+    std::array<std::vector<std::byte*>, SizeClasses::kCount> free;
   };
   struct Waiting {
     enum class What { kBlock, kReservation, kAdopted } what;
