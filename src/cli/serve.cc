@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/system_memory.h"
 #include "cli/commands.h"
+#include "cli/engine_hold.h"
 #include "cli/input.h"
 #include "cli/print_settings.h"
 #include "cli/serve_arguments.h"
@@ -103,7 +104,11 @@ class Server {
     }
     const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval});
     if (signal == 0) tell(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
-    while (signal == 0) signal = signals.wait();
+    EngineHold hold(service_);
+    while (signal == 0) {
+      hold.check();
+      signal = signals.wait();
+    }
     drain(signals);
     tell_statement();
     return 0;
