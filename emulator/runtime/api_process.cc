@@ -1,0 +1,94 @@
+// aclInit and what concerns the process.
+#include <fmt/format.h>
+
+#include "emulator/runtime/api_support.h"
+#include "emulator/runtime/message_ring.h"
+#include "emulator/runtime/statistics.h"
+
+using namespace reprise::emulator;  // NOLINT(google-build-using-namespace): the interface is outside of it
+
+aclError aclInit(const char* configPath) {
+  EMULATOR_CALL_NEEDS(kNothing, Other, configPath);
+  EMULATOR_TRY(Runtime::instance().initialize());
+  Status status = FaultPlan::instance().load_environment();
+  if (status.ok()) status = Trace::instance().open_environment();
+  if (!status.ok()) {
+    (void)Runtime::instance().finalize();
+    return call.result(status);
+  }
+  ApiCall::set_initialized(true);
+  return call.result(ACL_SUCCESS);
+}
+
+aclError aclFinalize(void) {
+  EMULATOR_CALL_NEEDS(kNothing, Other);
+  Status status = write_statistics();
+  // Calls of other threads are refused from here on.
+  ApiCall::set_initialized(false);
+  EMULATOR_TRY(Runtime::instance().finalize());
+  if (status.ok()) status = FaultPlan::instance().write_counts();
+  return call.result(status);
+}
+
+aclError aclFinalizeReference(uint64_t* refCount) {
+  const aclError code = aclFinalize();
+  if (refCount) *refCount = 0;
+  return code;
+}
+
+aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion) {
+  EMULATOR_CALL_NEEDS(kNothing, Other, majorVersion, minorVersion, patchVersion);
+  EMULATOR_REQUIRE(majorVersion);
+  EMULATOR_REQUIRE(minorVersion);
+  EMULATOR_REQUIRE(patchVersion);
+  Profile profile;
+  EMULATOR_TRY(Profile::from_environment(profile));
+  *majorVersion = profile.version[0];
+  *minorVersion = profile.version[1];
+  *patchVersion = profile.version[2];
+  return call.result(ACL_SUCCESS);
+}
+
+const char* aclrtGetSocName(void) {
+  Runtime& runtime = Runtime::instance();
+  const Lock lock(runtime.mutex());
+  return runtime.profile().soc.empty() ? nullptr : runtime.profile().soc.c_str();
+}
+
+const char* aclGetRecentErrMsg(void) { return drain_messages(); }
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
+  return level == ACL_RT_THREAD_LEVEL ? peek_last_error() : ACL_ERROR_RT_PARAM_INVALID;
+}
+
+aclError aclrtGetLastError(aclrtLastErrLevel level) {
+  return level == ACL_RT_THREAD_LEVEL ? take_last_error() : ACL_ERROR_RT_PARAM_INVALID;
+}
+
+namespace {
+
+Status check_option(aclSysParamOpt option) {
+  if (option >= ACL_OPT_DETERMINISTIC && option <= ACL_OPT_KERNEL_EARLY_START) return {};
+  return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no parameter of the system", static_cast<int>(option)));
+}
+
+}  // namespace
+
+aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+  EMULATOR_CALL(Other, opt, value);
+  EMULATOR_TRY(check_option(opt));
+  Runtime& runtime = Runtime::instance();
+  const Lock lock(runtime.mutex());
+  runtime.set_system_parameter(opt, value);
+  return call.result(ACL_SUCCESS);
+}
+
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+  EMULATOR_CALL(Other, opt, value);
+  EMULATOR_REQUIRE(value);
+  EMULATOR_TRY(check_option(opt));
+  Runtime& runtime = Runtime::instance();
+  const Lock lock(runtime.mutex());
+  *value = runtime.system_parameter(opt);
+  return call.result(ACL_SUCCESS);
+}

@@ -1,0 +1,31 @@
+#include "emulator/runtime/device.h"
+
+#include "emulator/runtime/message_ring.h"
+
+namespace reprise::emulator {
+
+Device::Device(int32_t number, const Profile& chip, bool execute)
+    : id(number),
+      profile(chip),
+      memory(chip.memory_bytes, chip.memory_taken, chip.memory_slack, execute),
+      streams(chip.streams),
+      events(chip.events),
+      notifies(chip.notifies),
+      models(chip.models),
+      software_queues(chip.software_queues) {}
+
+void Device::fail(Status status) {
+  note_device_failure(status.text);
+  if (error_.ok()) error_ = std::move(status);
+}
+
+void Device::clear() {
+  memory.free_all();
+  statistics = {};
+  error_ = {};
+  core_limits_[0] = core_limits_[1] = 0;
+  word_clocks_.clear();
+  references = 0;
+}
+
+}  // namespace reprise::emulator

@@ -1,0 +1,20 @@
+#include "emulator/runtime/submit.h"
+
+#include "emulator/runtime/capture.h"
+#include "emulator/runtime/captured_graph.h"
+#include "emulator/runtime/device.h"
+#include "emulator/runtime/stream.h"
+#include "emulator/runtime/task_group.h"
+
+namespace reprise::emulator {
+
+Status submit(Stream& stream, TaskPointer task, double host_seconds) {
+  if (!stream.device().error().ok()) return stream.device().error();
+  if (stream.update) return stream.update->add(std::move(task));
+  if (stream.capture) return stream.capture->append(stream, std::move(task));
+  if (stream.bound) return stream.bound->append(*stream.inner, std::move(task));
+  stream.enqueue(std::move(task), host_seconds);
+  return {};
+}
+
+}  // namespace reprise::emulator
