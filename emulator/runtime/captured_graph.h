@@ -64,6 +64,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
 
   std::atomic<int32_t> launches = 0;  // submitted and not over
   bool active = false;                // a replay is inside
+  bool abort_requested = false;       // of the launches there are
 
  private:
   uint32_t next_sequence_ = 0;

@@ -104,7 +104,8 @@ Status ReplayTask::run(TaskContext& context) const {
   queues.give_back(needed);
   graph_->active = false;
   runtime.progress().notify_all();
-  if (status.ok() && context.aborted()) status = Status(ACL_ERROR_RT_STREAM_ABORT, "a replay was aborted");
+  if (status.ok() && (context.aborted() || std::exchange(graph_->abort_requested, false)))
+    status = Status(ACL_ERROR_RT_STREAM_ABORT, "a replay was aborted");
   return status;
 }
 

@@ -30,7 +30,7 @@ class Replay {
   double clock_of(size_t edge) const { return *edges_[edge]; }
   /// The record that an event's external record or wait means; 0: none.
   uint64_t binding(const Event& event) const;
-  bool failed() const { return !failure_.ok() || (outer_ && outer_->failed()); }
+  bool failed() const { return !failure_.ok() || graph_.abort_requested || (outer_ && outer_->failed()); }
   const ExternalBindings& bindings() const { return bindings_; }
 
  private:
