@@ -17,6 +17,5 @@ void add_compile(CommandLine& program);
 void add_eval(CommandLine& program);
 void add_bench(CommandLine& program);
 void add_serve(CommandLine& program);
-void add_devices(CommandLine& program);
 
 }  // namespace reprise::cli

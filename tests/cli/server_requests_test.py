@@ -166,8 +166,6 @@ class Limits(unittest.TestCase):
                 ("/v1/completions", completion(response_format={"type": "json_object"}), "response_format",
                  'can only be {"type": "text"}'),
                 ("/v1/completions", completion(temprature=1), "temprature", "Did you mean temperature?"),
-                ("/v1/completions", {"messages": []}, "prompt", "messages belong to /v1/chat/completions"),
-                ("/v1/chat/completions", {"prompt": "a"}, "messages", "a prompt belongs to /v1/completions"),
                 ("/v1/chat/completions", chat(echo=True), "echo", "belongs to /v1/completions"),
                 ("/v1/chat/completions", chat(prompt="a"), "prompt", "messages"),
                 ("/v1/chat/completions", chat(max_new_tokens=1), "max_new_tokens", "called max_tokens"),
@@ -209,10 +207,6 @@ class Limits(unittest.TestCase):
             status, answer = mini.post("/v1/completions", body)
             self.assertEqual(status, 400, body)
             self.assertEqual(answer["error"]["type"], "invalid_request_error")
-        begin = time.monotonic()
-        status, _, answer = mini.ask("POST", "/v1/completions", completion(**{"x" * 150_000: 1}))
-        self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "x" * 80 + "..."))
-        self.assertLess(time.monotonic() - begin, 5)
         for messages in ("hi", [], [5], [[]], {}, None, [{}], [{"role": 5, "content": "a"}],
                          [{"role": "user", "content": 5}], [{"role": "user", "content": [{"type": "image_url"}]}]):
             status, answer = mini.post("/v1/chat/completions", {"messages": messages})

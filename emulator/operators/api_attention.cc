@@ -1,0 +1,89 @@
+// The versions of aclnnFusedInferAttentionScore.
+#include "emulator/operators/attention.h"
+
+using namespace reprise::emulator;
+
+namespace {
+
+/// Arguments that belong to features which are not here.
+void require_unused(std::initializer_list<const void*> pointers) {
+  for (const void* pointer : pointers) require(pointer == nullptr, "an argument of a feature that is not supported");
+}
+
+}  // namespace
+
+// The parameters of all versions, but those that V3 has more.
+#define ATTENTION_INPUTS                                                                                              \
+  const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional,    \
+      const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional,                                \
+      const aclIntArray *actualSeqLengthsKvOptional, const aclTensor *deqScale1Optional,                              \
+      const aclTensor *quantScale1Optional, const aclTensor *deqScale2Optional, const aclTensor *quantScale2Optional, \
+      const aclTensor *quantOffset2Optional, const aclTensor *antiquantScaleOptional,                                 \
+      const aclTensor *antiquantOffsetOptional, const aclTensor *blockTableOptional,                                  \
+      const aclTensor *queryPaddingSizeOptional, const aclTensor *kvPaddingSizeOptional,                              \
+      const aclTensor *keyAntiquantScaleOptional, const aclTensor *keyAntiquantOffsetOptional,                        \
+      const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional,                    \
+      const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional,                           \
+      const aclIntArray *actualSharedPrefixLenOptional
+#define ATTENTION_ATTRIBUTES                                                                                        \
+  int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout,                    \
+      int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, \
+      bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, const aclTensor *attentionOut,     \
+      const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor
+#define ATTENTION_ROPE \
+  const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional
+
+// The call that these parameters make; `unused` are more that must be null.
+#define ATTENTION_CALL(name, largest, ...)                                                                            \
+  return phase_one(name, workspaceSize, executor, [&](Plan& plan) {                                                   \
+    require_unused({pseShiftOptional, deqScale1Optional, quantScale1Optional, deqScale2Optional, quantScale2Optional, \
+                    quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional, queryPaddingSizeOptional,  \
+                    kvPaddingSizeOptional, keyAntiquantOffsetOptional, valueAntiquantOffsetOptional,                  \
+                    keySharedPrefixOptional, valueSharedPrefixOptional, actualSharedPrefixLenOptional, __VA_ARGS__}); \
+    require(innerPrecise >= 0 && innerPrecise <= 3 && antiquantMode == 0, "innerPrecise is {}, antiquantMode {}",     \
+            innerPrecise, antiquantMode);                                                                             \
+    build_attention(plan, {.query = query,                                                                            \
+                           .key = key,                                                                                \
+                           .value = value,                                                                            \
+                           .mask = attenMaskOptional,                                                                 \
+                           .lengths = actualSeqLengthsOptional,                                                       \
+                           .kv_lengths = actualSeqLengthsKvOptional,                                                  \
+                           .block_table = blockTableOptional,                                                         \
+                           .key_scale = keyAntiquantScaleOptional,                                                    \
+                           .value_scale = valueAntiquantScaleOptional,                                                \
+                           .heads = numHeads,                                                                         \
+                           .scale = scaleValue,                                                                       \
+                           .before = preTokens,                                                                       \
+                           .after = nextTokens,                                                                       \
+                           .layout = inputLayout,                                                                     \
+                           .kv_heads = numKeyValueHeads,                                                              \
+                           .sparse_mode = sparseMode,                                                                 \
+                           .block_size = blockSize,                                                                   \
+                           .wants_log_sum_exp = softmaxLseFlag,                                                       \
+                           .key_antiquant_mode = keyAntiquantMode,                                                    \
+                           .value_antiquant_mode = valueAntiquantMode,                                                \
+                           .out = attentionOut,                                                                       \
+                           .log_sum_exp = softmaxLse,                                                                 \
+                           .largest_workspace = largest});                                                            \
+  })
+
+extern "C" {
+
+aclnnStatus aclnnFusedInferAttentionScoreV2GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ATTRIBUTES) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV2", false, nullptr);
+}
+
+aclnnStatus aclnnFusedInferAttentionScoreV3GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_ATTRIBUTES) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", false, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional);
+}
+
+aclnnStatus aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_ATTRIBUTES) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", true, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional);
+}
+
+}  // extern "C"
+
+EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV2)
+EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV3)
