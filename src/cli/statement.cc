@@ -135,13 +135,12 @@ std::string statement_text(engine::Engine& engine, const AutotuneReport* autotun
     const int64_t total = std::accumulate(load.rows.begin(), load.rows.end(), int64_t{0});
     const double mean = static_cast<double>(total) / static_cast<double>(load.rows.size());
     text += fmt::format(
-        "experts   layer {}: {} tokens were sent to experts, most of them ({:.2f} times the mean) to expert {}; "
-        "experts "
-        "0 to {} had {}\n",
-        load.layer, total, mean == 0 ? 0 : static_cast<double>(*busiest) / mean, busiest - load.rows.begin(),
+        "experts   layer {}: {} rows, one for each token and expert it goes to; expert {} has the most, {}, which is "
+        "{:.2f} times the mean; experts 0 to {} have {}\n",
+        load.layer, total, busiest - load.rows.begin(), *busiest, mean == 0 ? 0 : static_cast<double>(*busiest) / mean,
         load.rows.size() - 1, fmt::join(load.rows, " "));
     if (!can_move(engine)) continue;
-    text += fmt::format("          places, which hold experts {}, had {}; balancedness {:.3f}\n",
+    text += fmt::format("          places, which hold experts {}, have {}; balancedness {:.3f}\n",
                         fmt::join(load.placement, " "), fmt::join(load.place_rows, " "), balancedness_of(engine, load));
   }
   if (engine.expert_balancer().options().rebalance_every > 0) {

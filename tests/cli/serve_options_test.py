@@ -150,8 +150,9 @@ class ServeOptions(unittest.TestCase):
         self.assertRegex(log, r"\nprefill   19 tokens, [\d.]+ tokens/s; steps: 2 replayed, 1 eager \(prefill: 1\)\n")
         self.assertRegex(log, r"\ndecode    48 tokens, [\d.]+ tokens/s; steps: 48 replayed, 0 eager\n")
         self.assertRegex(log, r"\ntuned     \d+ products")
-        self.assertRegex(log, r"\nexperts   layer 0: \d+ tokens were sent to experts, most of them \(\d\.\d\d times the mean\) "
-                              r"to expert \d; experts 0 to \d had \d+ ")
+        # 67 tokens were read, each by two of eight experts in every layer.
+        self.assertRegex(log, r"\nexperts   layer 0: 134 rows, one for each token and expert it goes to; expert \d has the "
+                              r"most, \d+, which is \d\.\d\d times the mean; experts 0 to 7 have(?: \d+){8}\n")
         decode_lines = re.findall(r"Decode batch.*cpu graph: (\w+)", log)
         self.assertEqual(set(decode_lines), {"True"}, log)
 
