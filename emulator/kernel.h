@@ -11,6 +11,9 @@
 /* A kernel's own copy of this marks a pointer as one; any other aclrtFuncHandle is refused. */
 #define EMULATOR_KERNEL_MAGIC 0x524550524b45524eU
 
+/* Called for each range of device memory that a kernel reads or writes. */
+typedef void (*EmulatorMemoryVisitor)(void* context, const void* address, size_t bytes, bool writes);
+
 #ifdef __cplusplus
 namespace reprise::emulator {
 
@@ -41,6 +44,9 @@ struct Kernel {
   bool (*run)(const void* arguments, size_t bytes, uint32_t blocks) = nullptr;
   /// What a run with these arguments would cost. May be null: only launches are counted then.
   KernelCost (*cost)(const void* arguments, size_t bytes) = nullptr;
+  /// Visits what a run with these arguments reads and writes, for the validation layer. May be null: then every word of
+  /// the arguments that is an address of device memory counts as one that is read.
+  void (*memory)(const void* arguments, size_t bytes, EmulatorMemoryVisitor visit, void* context) = nullptr;
 };
 
 }  // namespace reprise::emulator
@@ -69,6 +75,7 @@ typedef struct {
   EmulatorKernelType type;
   bool (*run)(const void* arguments, size_t bytes, uint32_t blocks);
   EmulatorKernelCost (*cost)(const void* arguments, size_t bytes);
+  void (*memory)(const void* arguments, size_t bytes, EmulatorMemoryVisitor visit, void* context);
 } EmulatorKernel;
 
 #endif

@@ -20,11 +20,17 @@ ApiCall::ApiCall(const char* name, CallKind kind, Needs needs, void* return_addr
     : name_(name), return_address_(return_address), outer_(current_call) {
   if (!outer_) current_call = this;
   if (Trace::instance().on()) arguments_ = Trace::render(names, arguments);
-  if (needs == Needs::kInit && !initialized()) {
+  if (needs != Needs::kNothing && !initialized()) {
     result(ACL_ERROR_UNINITIALIZE, "aclInit() was not called, or aclFinalize() was");
     return;
   }
-  if (std::optional<Status> fault = FaultPlan::instance().on_call(kind, name)) result(*fault);
+  const std::optional<Status> fault = FaultPlan::instance().on_call(kind, name);
+  if (!fault) return;
+  if (needs == Needs::kInitAndEnd) {
+    injected_ = *fault;
+  } else {
+    result(*fault);
+  }
 }
 
 ApiCall::~ApiCall() {

@@ -16,7 +16,8 @@ namespace reprise::emulator {
 // message of aclGetRecentErrMsg().
 class ApiCall {
  public:
-  enum class Needs { kInit, kNothing };
+  // kInitAndEnd: as kInit, but an injected fault is left to the function (injected()).
+  enum class Needs { kInit, kNothing, kInitAndEnd };
 
   // `names` is "a, b, c" for the arguments that follow. All texts are static.
   ApiCall(const char* name, CallKind kind, Needs needs, void* return_address, const char* names,
@@ -28,6 +29,9 @@ class ApiCall {
   // True when the call must not go on: the interface is not initialised, or a fault was injected.
   bool refused() const { return code_ != ACL_SUCCESS; }
   aclError code() const { return code_; }
+  // The fault of a call that ends something: a real failure would take down what it should end, so the function does
+  // that first and answers this then.
+  const Status& injected() const { return injected_; }
 
   // What the function returns.
   aclError result(aclError code) { return result(code, {}); }
@@ -51,6 +55,7 @@ class ApiCall {
   const ApiCall* outer_;
   aclError code_ = ACL_SUCCESS;
   std::string text_;
+  Status injected_;
   std::string arguments_;  // rendered at once, since calls change what arguments point to; empty without a trace
 };
 

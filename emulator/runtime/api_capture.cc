@@ -77,7 +77,7 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* statu
 }
 
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
-  EMULATOR_CALL(Capture, stream, modelRI);
+  EMULATOR_CALL_NEEDS(kInitAndEnd, Capture, stream, modelRI);
   EMULATOR_REQUIRE(stream);
   if (modelRI) *modelRI = nullptr;
   const Lock lock(Runtime::instance().mutex());
@@ -89,6 +89,10 @@ aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
   }
   std::shared_ptr<CapturedGraph> graph;
   EMULATOR_TRY(Capture::end(found, &graph));
+  if (!call.injected().ok()) {
+    release_graph(*graph);
+    return call.result(call.injected());
+  }
   if (modelRI) *modelRI = graph->handle;
   return call.result(ACL_SUCCESS);
 }
@@ -111,14 +115,16 @@ aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream) {
 }
 
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp* handle) {
-  EMULATOR_CALL(Capture, stream, handle);
+  EMULATOR_CALL_NEEDS(kInitAndEnd, Capture, stream, handle);
   EMULATOR_REQUIRE(stream);
   EMULATOR_REQUIRE(handle);
   *handle = nullptr;
   const Lock lock(Runtime::instance().mutex());
   std::shared_ptr<Stream> found;
   EMULATOR_TRY(find(stream, found));
-  return call.result(end_task_group(*found, handle));
+  EMULATOR_TRY(end_task_group(*found, handle));
+  if (!call.injected().ok()) *handle = nullptr;
+  return call.result(call.injected());
 }
 
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle) {
@@ -132,10 +138,16 @@ aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle)
 }
 
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream) {
-  EMULATOR_CALL(Update, stream);
+  EMULATOR_CALL_NEEDS(kInitAndEnd, Update, stream);
   EMULATOR_REQUIRE(stream);
   const Lock lock(Runtime::instance().mutex());
   std::shared_ptr<Stream> found;
   EMULATOR_TRY(find(stream, found));
-  return call.result(end_task_update(*found));
+  if (!call.injected().ok() && found->update) {
+    found->update->group->updating = false;
+    found->update = nullptr;
+    return call.result(call.injected());
+  }
+  EMULATOR_TRY(end_task_update(*found));
+  return call.result(call.injected());
 }
