@@ -78,7 +78,7 @@ Status Runtime::create_context(Device& device, std::shared_ptr<Context>& context
   return {};
 }
 
-void Runtime::destroy_context(Lock& lock, const std::shared_ptr<Context>& context) {
+void Runtime::destroy_context(Lock& lock, std::shared_ptr<Context> context) {
   // Destroying a stream lets go of the lock, so each is looked up anew.
   while (!context->streams.empty()) {
     const std::shared_ptr<Stream> stream = *context->streams.begin();

@@ -55,7 +55,7 @@ class Runtime {
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   /// Makes an explicit context, or the primary one.
   Status create_context(Device& device, std::shared_ptr<Context>& context);
-  void destroy_context(Lock& lock, const std::shared_ptr<Context>& context);
+  void destroy_context(Lock& lock, std::shared_ptr<Context> context);
   /// Ends what runs on the device and frees what it holds.
   void reset_device(Lock& lock, Device& device);
 
