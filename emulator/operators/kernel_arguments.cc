@@ -39,27 +39,38 @@ void place_tensors(std::span<std::byte> arguments, std::span<void* const> slot_a
   }
 }
 
+TensorBytes bytes_of(const TensorArgument& tensor) {
+  if (tensor.data == nullptr || tensor.elements() == 0) return {};
+  int64_t lowest = tensor.offset;
+  int64_t highest = tensor.offset;
+  for (size_t axis = 0; axis < static_cast<size_t>(tensor.rank) && !tensor.is_nz(); ++axis) {
+    const int64_t reach = (tensor.dims[axis] - 1) * tensor.strides[axis];
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  if (tensor.is_nz()) highest = lowest + tensor.storage_elements - 1;
+  const auto size = static_cast<int64_t>(size_of(tensor.dtype));
+  return {static_cast<const std::byte*>(tensor.data) + lowest * size,
+          static_cast<size_t>((highest - lowest + 1) * size), (tensor.offset - lowest) * size};
+}
+
 bool find_tensors(std::span<const TensorArgument> tensors, std::span<HostTensor> found) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const TensorArgument& tensor = tensors[i];
     found[i] = HostTensor(tensor, nullptr);
     if (tensor.elements() == 0) continue;
-    int64_t lowest = tensor.offset;
-    int64_t highest = tensor.offset;
-    for (size_t axis = 0; axis < static_cast<size_t>(tensor.rank) && !tensor.is_nz(); ++axis) {
-      const int64_t reach = (tensor.dims[axis] - 1) * tensor.strides[axis];
-      (reach < 0 ? lowest : highest) += reach;
-    }
-    if (tensor.is_nz()) highest = lowest + tensor.storage_elements - 1;
-    const auto size = static_cast<int64_t>(size_of(tensor.dtype));
-    const auto* address = static_cast<const std::byte*>(tensor.data) + lowest * size;
-    void* host = tensor.data == nullptr
-                     ? nullptr
-                     : emulatorHostAddress(address, static_cast<size_t>((highest - lowest + 1) * size));
+    const TensorBytes range = bytes_of(tensor);
+    void* host = range.address == nullptr ? nullptr : emulatorHostAddress(range.address, range.bytes);
     if (host == nullptr) return false;
-    found[i] = HostTensor(tensor, static_cast<std::byte*>(host) + (tensor.offset - lowest) * size);
+    found[i] = HostTensor(tensor, static_cast<std::byte*>(host) + range.first);
   }
   return true;
+}
+
+void visit_memory(std::span<const TensorArgument> tensors, EmulatorMemoryVisitor visit, void* context) {
+  for (const TensorArgument& tensor : tensors) {
+    const TensorBytes range = bytes_of(tensor);
+    if (range.address != nullptr) visit(context, range.address, range.bytes, tensor.access == Access::kWrite);
+  }
 }
 
 }  // namespace reprise::emulator

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "emulator/kernel.h"
 #include "emulator/operators/meta/numbers.h"
 #include "emulator/operators/meta/tensor.h"
 
@@ -120,6 +121,17 @@ class HostTensor {
   const TensorArgument* argument_ = nullptr;
   std::byte* first_ = nullptr;
 };
+
+/// The bytes of device memory between a tensor's first element in memory and its last; none for an empty one.
+struct TensorBytes {
+  const std::byte* address = nullptr;
+  size_t bytes = 0;
+  int64_t first = 0;  ///< bytes from there to the view's first element
+};
+TensorBytes bytes_of(const TensorArgument& tensor);
+
+/// Visits what a kernel reads and writes.
+void visit_memory(std::span<const TensorArgument> tensors, EmulatorMemoryVisitor visit, void* context);
 
 /// Asks the runtime where each tensor is; false when one is not wholly inside a live allocation.
 bool find_tensors(std::span<const TensorArgument> tensors, std::span<HostTensor> found);

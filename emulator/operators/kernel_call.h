@@ -65,6 +65,9 @@ constexpr Kernel make_kernel(const char* name, KernelType type = KernelType::kVe
     }
   };
   kernel.cost = [](const void* arguments, size_t) { return Cost(ArgumentReader(arguments)); };
+  kernel.memory = [](const void* arguments, size_t, EmulatorMemoryVisitor visit, void* context) {
+    visit_memory(ArgumentReader(arguments).tensors(), visit, context);
+  };
   return kernel;
 }
 

@@ -7,6 +7,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/thread_state.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -62,6 +63,7 @@ aclError reset(ApiCall& call, int32_t id, bool force) {
     --device->references;
     return call.result(ACL_SUCCESS);
   }
+  Validation::instance().device_reset(device->id);
   runtime.reset_device(lock, *device);
   return call.result(ACL_SUCCESS);
 }
@@ -135,6 +137,7 @@ aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   EMULATOR_TRY(runtime.create_context(*device, made));
   ThreadState::current().context = made;
   *context = made->handle;
+  Validation::instance().created(ObjectKind::kContext, made->handle, device->id);
   return call.result(ACL_SUCCESS);
 }
 
@@ -154,11 +157,15 @@ aclError aclrtDestroyContext(aclrtContext context) {
   Runtime& runtime = Runtime::instance();
   Lock lock(runtime.mutex());
   std::shared_ptr<Context> found;
-  EMULATOR_TRY(find_context(runtime, context, found));
+  if (Status status = find_context(runtime, context, found); !status.ok()) {
+    Validation::instance().destroy_refused(ObjectKind::kContext, context);
+    return call.result(status);
+  }
   EMULATOR_TRY(refuse_captures(*found));
   if (found == found->device.primary) {
     return call.result(ACL_ERROR_RT_PARAM_INVALID, "a device's own context ends with aclrtResetDevice");
   }
+  Validation::instance().destroyed(context);
   runtime.destroy_context(lock, found);
   return call.result(ACL_SUCCESS);
 }

@@ -6,6 +6,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/event_calls.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -32,6 +33,7 @@ Status create(aclrtEvent* handle, Event::Kind kind, uint32_t flags) {
   auto event = std::make_shared<Event>(*device, kind, flags, static_cast<uint32_t>(runtime.next_id()));
   event->handle = runtime.handles().add(event);
   *handle = event->handle;
+  Validation::instance().created(ObjectKind::kEvent, event->handle, device->id);
   return {};
 }
 
@@ -74,6 +76,7 @@ Status synchronize(aclrtEvent handle, std::optional<std::chrono::milliseconds> l
     return Status(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
                   fmt::format("event {} did not complete within {} ms", event->id, limit->count()));
   }
+  Validation::instance().host_saw(event->order);
   return event->device.error();
 }
 
@@ -103,7 +106,11 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
   Runtime& runtime = Runtime::instance();
   const Lock lock(runtime.mutex());
   std::shared_ptr<Event> found;
-  EMULATOR_TRY(find_event(event, found));
+  if (Status status = find_event(event, found); !status.ok()) {
+    Validation::instance().destroy_refused(ObjectKind::kEvent, event);
+    return call.result(status);
+  }
+  Validation::instance().destroyed(event);
   runtime.handles().remove(event);
   found->device.events.give_back();
   return call.result(ACL_SUCCESS);
@@ -177,6 +184,7 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
   EMULATOR_TRY(refuse_host_use(*found));
   const bool recorded = found->has_record() || found->kind == Event::Kind::kEx;
   *status = recorded && found->complete() ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
+  if (*status == ACL_EVENT_STATUS_COMPLETE) Validation::instance().host_saw(found->order);
   return call.result(ACL_SUCCESS);
 }
 
@@ -190,6 +198,7 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   EMULATOR_TRY(refuse_host_use(*found));
   const bool recorded = found->has_record() || found->kind == Event::Kind::kEx;
   *status = recorded && found->complete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+  if (*status == ACL_EVENT_RECORDED_STATUS_COMPLETE) Validation::instance().host_saw(found->order);
   return call.result(ACL_SUCCESS);
 }
 

@@ -13,6 +13,7 @@
 #include "emulator/runtime/replay.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/task_group.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -82,7 +83,10 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   EMULATOR_REQUIRE(modelRI);
   Lock lock(Runtime::instance().mutex());
   std::shared_ptr<CapturedGraph> graph;
-  EMULATOR_TRY(find_graph(modelRI, graph));
+  if (Status status = find_graph(modelRI, graph); !status.ok()) {
+    Validation::instance().destroy_refused(ObjectKind::kGraph, modelRI);
+    return call.result(status);
+  }
   EMULATOR_TRY(capture_goes_on(*graph));
   if (graph->parent) {
     return call.result(ACL_ERROR_RT_PARAM_INVALID,
@@ -107,7 +111,7 @@ aclError aclmdlRIAbort(aclmdlRI modelRI) {
   if (!graph->by_hand) {
     return call.result(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "a captured graph cannot be aborted");
   }
-  if (graph->launches > 0) graph->abort_requested = true;
+  graph->abort_requested = true;
   Runtime::instance().progress().notify_all();
   return call.result(ACL_SUCCESS);
 }

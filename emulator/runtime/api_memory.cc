@@ -10,6 +10,7 @@
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/submit.h"
 #include "emulator/runtime/thread_state.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -30,15 +31,23 @@ Status allocate(void** address, size_t bytes, aclrtMemMallocPolicy policy) {
   if (Status status = runtime.current_device(&device); !status.ok()) return status;
   const bool first = pages == ACL_MEM_MALLOC_HUGE_FIRST || pages == ACL_MEM_MALLOC_HUGE_FIRST_P2P;
   const bool normal = pages == ACL_MEM_MALLOC_NORMAL_ONLY || pages == ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
-  return device->memory.allocate(bytes, first ? bytes >= kHugeFrom : !normal, address);
+  Status status = device->memory.allocate(bytes, first ? bytes >= kHugeFrom : !normal, address);
+  if (status.ok()) Validation::instance().memory_allocated(*address, bytes, device->id);
+  return status;
 }
 
 // Frees on whatever device the address is of, which need not be the current one.
 Status release(void* address) {
+  Status status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no device memory", address));
   for (const std::unique_ptr<Device>& device : Runtime::instance().devices()) {
-    if (device->memory.contains(address)) return device->memory.free(address);
+    if (device->memory.contains(address)) status = device->memory.free(address);
   }
-  return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no device memory", address));
+  if (status.ok()) {
+    Validation::instance().memory_freed(address);
+  } else {
+    Validation::instance().destroy_refused(ObjectKind::kDeviceMemory, address);
+  }
+  return status;
 }
 
 Status check_counts(size_t capacity, size_t count) {
@@ -131,6 +140,7 @@ aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy poli
 aclError aclrtFree(void* devPtr) {
   EMULATOR_CALL(Other, devPtr);
   EMULATOR_REQUIRE(devPtr);
+  const Lock lock(Runtime::instance().mutex());
   return call.result(release(devPtr));
 }
 
@@ -151,12 +161,16 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
   EMULATOR_CALL(Malloc, hostPtr, size);
   EMULATOR_REQUIRE(hostPtr);
   if (size == 0) return call.result(ACL_ERROR_INVALID_PARAM, "no memory of 0 bytes can be had");
-  return call.result(Runtime::instance().pinned().allocate(size, hostPtr));
+  Status status = Runtime::instance().pinned().allocate(size, hostPtr);
+  if (status.ok()) Validation::instance().host_allocated(*hostPtr, size);
+  return call.result(status);
 }
 
 aclError aclrtFreeHost(void* hostPtr) {
   EMULATOR_CALL(Other, hostPtr);
   EMULATOR_REQUIRE(hostPtr);
+  // Told before: what is freed can be given to another thread at once.
+  Validation::instance().host_freed(hostPtr);
   return call.result(Runtime::instance().pinned().free(hostPtr));
 }
 

@@ -6,6 +6,7 @@
 #include "emulator/runtime/notify.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/submit.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -51,6 +52,7 @@ aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag) {
   auto made = std::make_shared<Notify>(*device);
   made->handle = runtime.handles().add(made);
   *notify = made->handle;
+  Validation::instance().created(ObjectKind::kNotify, made->handle, device->id);
   return call.result(ACL_SUCCESS);
 }
 
@@ -60,7 +62,11 @@ aclError aclrtDestroyNotify(aclrtNotify notify) {
   Runtime& runtime = Runtime::instance();
   const Lock lock(runtime.mutex());
   std::shared_ptr<Notify> found;
-  EMULATOR_TRY(find_notify(notify, found));
+  if (Status status = find_notify(notify, found); !status.ok()) {
+    Validation::instance().destroy_refused(ObjectKind::kNotify, notify);
+    return call.result(status);
+  }
+  Validation::instance().destroyed(notify);
   runtime.handles().remove(notify);
   found->device.notifies.give_back();
   return call.result(ACL_SUCCESS);

@@ -4,6 +4,7 @@
 #include "emulator/runtime/api_support.h"
 #include "emulator/runtime/message_ring.h"
 #include "emulator/runtime/statistics.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace): the interface is outside of it
 
@@ -12,6 +13,7 @@ aclError aclInit(const char* configPath) {
   EMULATOR_TRY(Runtime::instance().initialize());
   Status status = FaultPlan::instance().load_environment();
   if (status.ok()) status = Trace::instance().open_environment();
+  if (status.ok()) status = Validation::instance().open_environment();
   if (!status.ok()) {
     (void)Runtime::instance().finalize();
     return call.result(status);
@@ -25,6 +27,7 @@ aclError aclFinalize(void) {
   Status status = write_statistics();
   // Calls of other threads are refused from here on.
   ApiCall::set_initialized(false);
+  Validation::instance().finish();
   EMULATOR_TRY(Runtime::instance().finalize());
   if (status.ok()) status = FaultPlan::instance().write_counts();
   return call.result(status);

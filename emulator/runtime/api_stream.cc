@@ -6,6 +6,7 @@
 #include "emulator/runtime/context.h"
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
@@ -30,6 +31,7 @@ Status create(aclrtStream* handle, uint32_t priority, uint32_t flags) {
   std::shared_ptr<Stream> stream;
   if (Status status = runtime.create_stream(*context, flags, priority, stream); !status.ok()) return status;
   *handle = stream->handle;
+  Validation::instance().created(ObjectKind::kStream, stream->handle, stream->device().id);
   return {};
 }
 
@@ -37,7 +39,10 @@ Status destroy(aclrtStream handle, bool force) {
   Runtime& runtime = Runtime::instance();
   Lock lock(runtime.mutex());
   std::shared_ptr<Stream> stream;
-  if (Status status = runtime.find_stream(handle, stream); !status.ok()) return status;
+  if (Status status = runtime.find_stream(handle, stream); !status.ok()) {
+    Validation::instance().destroy_refused(ObjectKind::kStream, handle);
+    return status;
+  }
   if (Status status = refuse_capturing(*stream); !status.ok()) return status;
   if (stream->is_default()) {
     return Status(ACL_ERROR_RT_PARAM_INVALID, "a context's default stream ends with the context");
@@ -55,6 +60,7 @@ Status destroy(aclrtStream handle, bool force) {
   if (!runtime.handles().find<Stream>(handle)) {
     return Status(ACL_ERROR_RT_INVALID_HANDLE, fmt::format("another thread destroyed stream {}", stream->id));
   }
+  Validation::instance().destroyed(handle);
   runtime.destroy_stream(lock, stream);
   return {};
 }
@@ -135,6 +141,7 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   EMULATOR_TRY(runtime.find_stream(stream, found));
   EMULATOR_TRY(refuse_capturing(*found));
   *status = found->idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+  if (found->idle()) Validation::instance().host_saw(found->line());
   return call.result(found->idle() ? found->take_error() : Status());
 }
 

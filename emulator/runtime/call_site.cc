@@ -69,6 +69,12 @@ CallSite CallSite::here() {
   return site;
 }
 
+uint64_t CallSite::fingerprint() const {
+  uint64_t hash = reinterpret_cast<uint64_t>(call);
+  for (int i = 0; i < frame_count; ++i) hash = (hash ^ reinterpret_cast<uint64_t>(frames[i])) * 0x100000001b3u;
+  return hash;
+}
+
 std::string CallSite::describe() const {
   if (!call) return fmt::format("(no call, thread {})", thread);
   std::string text = fmt::format("{} (thread {})", call, thread);

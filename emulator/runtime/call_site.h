@@ -24,6 +24,8 @@ struct CallSite {
 
   // "aclrtFree (thread 1) at PROGRAM(function+0x12) < PROGRAM(main+0x40)"; frames of the emulator's own are left out.
   std::string describe() const;
+  // Equal for calls of one place, that is with the same frames.
+  uint64_t fingerprint() const;
 };
 
 }  // namespace reprise::emulator

@@ -6,6 +6,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/task_group.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
@@ -44,6 +45,7 @@ Status CapturedGraph::append(InnerStream& stream, TaskPointer task, std::shared_
   made->stream = &stream;
   made->sequence = next_sequence_++;
   made->task = std::move(task);
+  Validation::instance().captured(*this, *made->task);
   stream.nodes.push_back(made);
   if (node) *node = std::move(made);
   return {};
@@ -103,6 +105,7 @@ Status make_graph(Device& device, std::shared_ptr<CapturedGraph>& graph) {
   graph = std::make_shared<CapturedGraph>(device, runtime.next_id());
   graph->hold_model();
   graph->handle = runtime.handles().add(graph);
+  Validation::instance().graph_made(graph);
   return {};
 }
 
@@ -110,6 +113,7 @@ void release_graph(CapturedGraph& graph) {
   const std::shared_ptr<CapturedGraph> keep = graph.shared_from_this();
   HandleTable& handles = Runtime::instance().handles();
   handles.remove(graph.handle);
+  Validation::instance().graph_released(graph);
   for (const std::shared_ptr<TaskGroup>& group : graph.groups) handles.remove(group->handle);
   for (const std::unique_ptr<InnerStream>& stream : graph.streams) {
     if (stream->handle) handles.remove(stream->handle);

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "emulator/runtime/device.h"
+#include "emulator/runtime/replay.h"
 #include "emulator/runtime/runtime.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 namespace {
@@ -82,6 +84,9 @@ Status copy_bytes(const CopyShape& shape, const CopySides& sides, DeviceMemory& 
   if (sides.destination_on_device && !memory.live(shape.destination, shape.destination_bytes())) {
     return gone(shape.destination);
   }
+  if (sides.destination_on_device) {
+    Validation::instance().words_overwritten(shape.destination, shape.destination_bytes());
+  }
   const bool absent = !memory.executes();
   if (absent && sides.destination_on_device) {
     memory.forget_words(shape.destination, shape.destination_bytes());
@@ -105,6 +110,7 @@ Status copy_bytes(const CopyShape& shape, const CopySides& sides, DeviceMemory& 
 
 Status fill_bytes(void* address, int32_t value, size_t bytes, DeviceMemory& memory) {
   if (!memory.live(address, bytes)) return gone(address);
+  Validation::instance().words_overwritten(address, bytes);
   if (memory.executes()) {
     std::memset(memory.host(address, bytes), value, bytes);
   } else {
@@ -114,7 +120,23 @@ Status fill_bytes(void* address, int32_t value, size_t bytes, DeviceMemory& memo
 }
 
 Status CopyTask::run(TaskContext& context) const {
-  return on_device(context, copy_bytes(shape, sides, context.device.memory));
+  Validation& validation = Validation::instance();
+  const ReplayNotes* replay = context.replay ? context.replay->notes() : nullptr;
+  validation.copy_runs(*this, replay, /*over=*/false);
+  Status status = on_device(context, copy_bytes(shape, sides, context.device.memory));
+  validation.copy_runs(*this, replay, /*over=*/true);
+  if (!sides.destination_on_device) validation.host_written(shape.destination, shape.destination_bytes());
+  return status;
+}
+
+void CopyTask::list_memory(std::vector<MemoryUse>& uses) const {
+  if (sides.source_on_device) uses.push_back({shape.source, shape.source_bytes(), false});
+  if (sides.destination_on_device) uses.push_back({shape.destination, shape.destination_bytes(), true});
+}
+
+HostRange CopyTask::host_source() const {
+  if (sides.source_on_device || sides.pageable) return {};
+  return {shape.source, shape.source_bytes()};
 }
 
 double CopyTask::account(const Profile& profile, bool /*in_graph*/, DeviceStatistics& statistics) const {
@@ -140,6 +162,8 @@ double FillTask::account(const Profile& profile, bool /*in_graph*/, DeviceStatis
   statistics.bytes_copied += bytes;
   return profile.timing.task + static_cast<double>(bytes) / profile.timing.memory_bandwidth;
 }
+
+void FillTask::list_memory(std::vector<MemoryUse>& uses) const { uses.push_back({address, bytes, true}); }
 
 std::string FillTask::describe() const { return fmt::format("fill {} bytes at {}", bytes, address); }
 

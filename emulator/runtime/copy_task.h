@@ -46,6 +46,8 @@ class CopyTask final : public Task {
   Status run(TaskContext& context) const override;
   double account(const Profile& profile, bool in_graph, DeviceStatistics& statistics) const override;
   std::string describe() const override;
+  void list_memory(std::vector<MemoryUse>& uses) const override;
+  HostRange host_source() const override;
 
   const CopyShape shape;
   const CopySides sides;
@@ -58,6 +60,7 @@ class FillTask final : public Task {
   Status run(TaskContext& context) const override;
   double account(const Profile& profile, bool in_graph, DeviceStatistics& statistics) const override;
   std::string describe() const override;
+  void list_memory(std::vector<MemoryUse>& uses) const override;
 
   void* const address;
   const int32_t value;

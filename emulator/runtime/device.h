@@ -8,6 +8,7 @@
 #include "emulator/runtime/device_memory.h"
 #include "emulator/runtime/profile.h"
 #include "emulator/runtime/resource_counter.h"
+#include "emulator/runtime/validation/order.h"
 
 namespace reprise::emulator {
 
@@ -50,10 +51,18 @@ class Device {
   }
 
   /// When, by the timing model, a stream wrote a word last.
-  void note_word(const void* address, double clock) { word_clocks_[address] = clock; }
+  void note_word(const void* address, double clock, OrderPointer order) {
+    word_clocks_[address] = clock;
+    if (order) word_orders_[address] = std::move(order);
+  }
   double word_clock(const void* address) const {
     const auto word = word_clocks_.find(address);
     return word == word_clocks_.end() ? 0 : word->second;
+  }
+  /// What had happened by then, for the validation layer.
+  OrderPointer word_order(const void* address) const {
+    const auto word = word_orders_.find(address);
+    return word == word_orders_.end() ? nullptr : word->second;
   }
 
   const int32_t id;
@@ -73,6 +82,7 @@ class Device {
   Status error_;
   uint32_t core_limits_[2] = {0, 0};
   std::unordered_map<const void*, double> word_clocks_;
+  std::unordered_map<const void*, OrderPointer> word_orders_;
 };
 
 }  // namespace reprise::emulator

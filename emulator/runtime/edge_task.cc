@@ -6,12 +6,13 @@
 
 #include "emulator/runtime/replay.h"
 #include "emulator/runtime/runtime.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
 Status EdgeRecordTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
-  context.replay->pass(edge, context.clock);
+  context.replay->pass(edge, context.clock, Validation::instance().release(context.line));
   return {};
 }
 
@@ -24,6 +25,7 @@ Status EdgeWaitTask::run(TaskContext& context) const {
     return Status(ACL_ERROR_RT_STREAM_ABORT, "a wait inside a graph was aborted");
   }
   context.clock = std::max(context.clock, replay.clock_of(edge));
+  Validation::instance().acquire(context.line, replay.order_of(edge));
   return {};
 }
 

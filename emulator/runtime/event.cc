@@ -5,6 +5,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
@@ -16,9 +17,12 @@ uint64_t Event::record_to_await() const {
   return kind == Kind::kEx ? 0 : recorded + 1;
 }
 
-void Event::complete_record(uint64_t number, double clock) {
+void Event::complete_record(uint64_t number, double clock, OrderPointer happened) {
   raised = true;
+  // External events count no records.
+  if (kind == Kind::kExternal) order = happened;
   if (number > completed) {
+    order = std::move(happened);
     completed = number;
     time = Clock::now();
     model_clock = clock;
@@ -28,7 +32,9 @@ void Event::complete_record(uint64_t number, double clock) {
 
 Status EventRecordTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
-  event_->complete_record(number_, context.clock);
+  Validation& validation = Validation::instance();
+  if (event_->kind == Event::Kind::kExternal) validation.external_recorded(event_.get(), event_->raised, *this);
+  event_->complete_record(number_, context.clock, validation.release(context.line));
   return {};
 }
 
@@ -41,7 +47,10 @@ Status EventWaitTask::run(TaskContext& context) const {
   const TaskContext::Wait outcome = context.wait(lock, ready, limit_);
   if (event_->waits > 0) --event_->waits;
   context.clock = std::max(context.clock, event_->model_clock);
-  if (outcome == TaskContext::Wait::kDone) return {};
+  if (outcome == TaskContext::Wait::kDone) {
+    Validation::instance().acquire(context.line, event_->order);
+    return {};
+  }
   if (outcome == TaskContext::Wait::kAborted)
     return Status(ACL_ERROR_RT_STREAM_ABORT, "a wait for an event was aborted");
   return Status(ACL_ERROR_RT_WAIT_TIMEOUT,

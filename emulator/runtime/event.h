@@ -8,6 +8,7 @@
 
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
+#include "emulator/runtime/validation/order.h"
 
 namespace reprise::emulator {
 
@@ -42,7 +43,7 @@ class Event {
   bool has_record() const { return recorded > reset_at; }
 
   // What a stream does when it gets there.
-  void complete_record(uint64_t number, double model_clock);
+  void complete_record(uint64_t number, double model_clock, OrderPointer order);
 
   Device& device;
   void* handle = nullptr;
@@ -57,6 +58,7 @@ class Event {
   bool raised = false;                    // of an external event
   std::optional<Clock::time_point> time;  // of `completed`
   double model_clock = 0;
+  OrderPointer order;  // what had happened by `completed`
 
   // The event's record inside a live capture, if its newest is one.
   std::weak_ptr<Capture> capture;

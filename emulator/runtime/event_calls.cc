@@ -10,6 +10,7 @@
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/submit.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 namespace {
@@ -21,7 +22,8 @@ class ExternalRecordTask final : public Task {
   TaskKind kind() const override { return TaskKind::kEventRecord; }
   Status run(TaskContext& context) const override {
     const Lock lock(Runtime::instance().mutex());
-    event_->complete_record(context.replay->binding(*event_), context.clock);
+    event_->complete_record(context.replay->binding(*event_), context.clock,
+                            Validation::instance().release(context.line));
     return {};
   }
   std::string describe() const override { return fmt::format("record event {} for the outside", event_->id); }
@@ -41,6 +43,7 @@ class ExternalWaitTask final : public Task {
       return Status(ACL_ERROR_RT_STREAM_ABORT, "a wait for an event was aborted");
     }
     context.clock = std::max(context.clock, number > 0 ? event_->model_clock : 0.0);
+    if (number > 0) Validation::instance().acquire(context.line, event_->order);
     return {};
   }
   std::string describe() const override { return fmt::format("wait for event {} of the outside", event_->id); }
@@ -140,6 +143,7 @@ Status record_event(Stream& stream, const std::shared_ptr<Event>& event) {
     if (number > 0) event->take_back_record();
     return status;
   }
+  if (event->kind == Event::Kind::kOrdinary) Validation::instance().old_event_recorded(event.get(), event->waits);
   event->capture.reset();
   return {};
 }

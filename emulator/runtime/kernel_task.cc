@@ -73,6 +73,22 @@ double KernelTask::account(const Profile& profile, bool in_graph, DeviceStatisti
   return seconds + (in_graph ? timing.graph_kernel_start : timing.kernel_start);
 }
 
+void KernelTask::list_memory(std::vector<MemoryUse>& uses) const {
+  if (kernel_->memory) {
+    const auto visit = [](void* context, const void* address, size_t bytes, bool writes) {
+      if (bytes > 0) static_cast<std::vector<MemoryUse>*>(context)->push_back({address, bytes, writes});
+    };
+    kernel_->memory(arguments_.data(), arguments_.size(), visit, &uses);
+    return;
+  }
+  // Nothing is known of the arguments but that an address is a word; what it is of only the ledger can tell.
+  for (size_t offset = 0; offset + sizeof(void*) <= arguments_.size(); offset += sizeof(void*)) {
+    const void* word = nullptr;
+    std::memcpy(&word, arguments_.data() + offset, sizeof word);
+    uses.push_back({word, 1, false});
+  }
+}
+
 std::string KernelTask::describe() const { return fmt::format("{} x{}", kernel_->name, blocks_); }
 
 Status find_kernel(aclrtFuncHandle handle, const Kernel** kernel) {

@@ -19,6 +19,7 @@ class KernelTask final : public Task {
   Status run(TaskContext& context) const override;
   double account(const Profile& profile, bool in_graph, DeviceStatistics& statistics) const override;
   std::string describe() const override;
+  void list_memory(std::vector<MemoryUse>& uses) const override;
 
   const Kernel& kernel() const { return *kernel_; }
   uint32_t blocks() const { return blocks_; }

@@ -7,6 +7,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 namespace {
@@ -40,6 +41,7 @@ Status NotifyRecordTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
   notify_->raised = true;
   notify_->model_clock = context.clock;
+  notify_->order = Validation::instance().release(context.line);
   Runtime::instance().progress().notify_all();
   return {};
 }
@@ -53,13 +55,15 @@ Status NotifyWaitTask::run(TaskContext& context) const {
     return Status(ACL_ERROR_RT_WAIT_TIMEOUT, "a notify was not recorded in time");
   notify_->raised = false;
   context.clock = std::max(context.clock, notify_->model_clock);
+  Validation::instance().acquire(context.line, notify_->order);
   return {};
 }
 
 Status ValueWriteTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
   if (!context.device.memory.store_word(address, value)) return bad_word(context.device, address);
-  context.device.note_word(address, context.clock);
+  context.device.note_word(address, context.clock, Validation::instance().release(context.line));
+  Validation::instance().word_written(address, value, *this);
   Runtime::instance().progress().notify_all();
   return {};
 }
@@ -81,6 +85,8 @@ Status ValueWaitTask::run(TaskContext& context) const {
       return Status(ACL_ERROR_RT_STREAM_ABORT, "a wait for a value was aborted");
     if (!live) return bad_word(context.device, address);
     context.clock = std::max(context.clock, context.device.word_clock(address));
+    Validation::instance().acquire(context.line, context.device.word_order(address));
+    Validation::instance().word_seen(address);
     return {};
   }
 }

@@ -6,6 +6,7 @@
 
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
+#include "emulator/runtime/validation/order.h"
 
 namespace reprise::emulator {
 
@@ -22,6 +23,7 @@ class Notify {
   void* handle = nullptr;
   bool raised = false;
   double model_clock = 0;
+  OrderPointer order;
 };
 
 class NotifyRecordTask final : public Task {
@@ -52,6 +54,7 @@ class ValueWriteTask final : public Task {
   TaskKind kind() const override { return TaskKind::kValueWrite; }
   Status run(TaskContext& context) const override;
   std::string describe() const override;
+  void list_memory(std::vector<MemoryUse>& uses) const override { uses.push_back({address, 8, true}); }
 
   void* const address;
   const uint64_t value;
@@ -63,6 +66,7 @@ class ValueWaitTask final : public Task {
   TaskKind kind() const override { return TaskKind::kValueWait; }
   Status run(TaskContext& context) const override;
   std::string describe() const override;
+  void list_memory(std::vector<MemoryUse>& uses) const override { uses.push_back({address, 8, false}); }
 
   void* const address;
   const uint64_t value;

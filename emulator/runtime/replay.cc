@@ -14,8 +14,8 @@
 
 namespace reprise::emulator {
 
-Replay::Replay(CapturedGraph& graph, const ExternalBindings& bindings, const Replay* outer)
-    : graph_(graph), bindings_(bindings), outer_(outer), edges_(graph.edge_count()) {}
+Replay::Replay(CapturedGraph& graph, const ExternalBindings& bindings, Replay* outer)
+    : graph_(graph), bindings_(bindings), outer_(outer), edges_(graph.edge_count()), orders_(graph.edge_count()) {}
 
 Status Replay::run(TaskContext& context) {
   Runtime& runtime = Runtime::instance();
@@ -27,12 +27,16 @@ Status Replay::run(TaskContext& context) {
       ++beside_;
     }
     const InnerStream* line = graph_.streams[i].get();
-    runtime.threads().start([this, line, inside] { run_beside(*line, inside); });
+    TaskContext beside = inside;
+    lines_.push_back(Validation::instance().fork(context.line));
+    beside.line = lines_.back().get();
+    runtime.threads().start([this, line, beside] { run_beside(*line, beside); });
   }
   run_line(*graph_.streams.front(), inside);
   Lock lock(runtime.mutex());
   runtime.progress().wait(lock, [&] { return beside_ == 0; });
   context.clock = std::max({context.clock, inside.clock, clock_});
+  for (std::unique_ptr<OrderLine>& line : lines_) Validation::instance().join(context.line, std::move(line));
   return failure_;
 }
 
@@ -46,6 +50,7 @@ void Replay::run_line(const InnerStream& line, TaskContext& context) {
       if (i >= line.nodes.size() || context.aborted()) return;
       if (line.nodes[i]->disabled) continue;
       task = line.nodes[i]->task;
+      Validation::instance().node_runs(*line.nodes[i], *task, notes(), context.line);
     }
     Status status = execute(*task, context);
     if (status.ok()) continue;
@@ -68,8 +73,9 @@ void Replay::run_beside(const InnerStream& line, TaskContext context) {
   runtime.progress().notify_all();
 }
 
-void Replay::pass(size_t edge, double clock) {
+void Replay::pass(size_t edge, double clock, OrderPointer order) {
   edges_[edge] = clock;
+  orders_[edge] = std::move(order);
   Runtime::instance().progress().notify_all();
 }
 
@@ -99,7 +105,11 @@ Status ReplayTask::run(TaskContext& context) const {
   (void)queues.take(needed);
   for (const std::shared_ptr<Condition>& condition : graph_->conditions) condition->assign_default();
   lock.unlock();
-  Status status = Replay(*graph_, bindings_, context.replay).run(context);
+  Validation& validation = Validation::instance();
+  Replay replay(*graph_, bindings_, context.replay);
+  if (!context.replay) replay.keep(validation.replay_began(*graph_, *this, context.line));
+  Status status = replay.run(context);
+  validation.replay_ended(replay.take_notes(), context.line);
   lock.lock();
   queues.give_back(needed);
   graph_->active = false;
@@ -141,7 +151,9 @@ Status launch_graph(const std::shared_ptr<CapturedGraph>& graph, Stream& stream)
                                                                           : 0;
   }
   ++device.statistics.replays;
-  stream.enqueue(std::make_shared<ReplayTask>(graph, std::move(bindings)), device.profile.timing.host_replay);
+  auto task = std::make_shared<ReplayTask>(graph, std::move(bindings));
+  Validation::instance().replay_submitted(*graph, *task);
+  stream.enqueue(std::move(task), device.profile.timing.host_replay);
   return {};
 }
 

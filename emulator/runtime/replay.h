@@ -8,6 +8,7 @@
 
 #include "emulator/runtime/captured_graph.h"
 #include "emulator/runtime/task.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
@@ -19,15 +20,20 @@ using ExternalBindings = std::map<const Event*, uint64_t>;
 /// One run of a graph's lines, side by side. Its state is guarded by Runtime::mutex().
 class Replay {
  public:
-  Replay(CapturedGraph& graph, const ExternalBindings& bindings, const Replay* outer);
+  Replay(CapturedGraph& graph, const ExternalBindings& bindings, Replay* outer);
 
   /// Without the lock held; returns when all lines have ended. The origin's line runs in the calling thread.
   Status run(TaskContext& context);
 
   // Of edges between its lines.
-  void pass(size_t edge, double clock);
+  void pass(size_t edge, double clock, OrderPointer order);
   bool passed(size_t edge) const { return edges_[edge].has_value(); }
   double clock_of(size_t edge) const { return *edges_[edge]; }
+  const OrderPointer& order_of(size_t edge) const { return orders_[edge]; }
+  /// What the validation layer keeps with the outermost replay; null while it is off.
+  void keep(std::unique_ptr<ReplayNotes> notes) { notes_ = std::move(notes); }
+  ReplayNotes* notes() { return outer_ ? outer_->notes() : notes_.get(); }
+  std::unique_ptr<ReplayNotes> take_notes() { return std::move(notes_); }
   /// The record that an event's external record or wait means; 0: none.
   uint64_t binding(const Event& event) const;
   bool failed() const { return !failure_.ok() || graph_.abort_requested || (outer_ && outer_->failed()); }
@@ -39,8 +45,11 @@ class Replay {
 
   CapturedGraph& graph_;
   const ExternalBindings& bindings_;
-  const Replay* outer_;
+  Replay* outer_;
   std::vector<std::optional<double>> edges_;
+  std::vector<OrderPointer> orders_;               // of the edges
+  std::vector<std::unique_ptr<OrderLine>> lines_;  // of those beside
+  std::unique_ptr<ReplayNotes> notes_;
   Status failure_;
   size_t beside_ = 0;  // lines that other threads run
   double clock_ = 0;

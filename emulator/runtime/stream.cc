@@ -10,6 +10,7 @@
 #include "emulator/runtime/message_ring.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/thread_state.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
@@ -28,7 +29,11 @@ bool Stream::is_default() const {
 void Stream::enqueue(TaskPointer task, double host_seconds) {
   double& host_clock = ThreadState::current().clock;
   host_clock += host_seconds;
-  queue_.push_back({std::move(task), host_clock});
+  Validation& validation = Validation::instance();
+  validation.submitted(*task);
+  validation.copy_submitted(*task);
+  if (Validation::on() && !line_) line_ = validation.start_line();
+  queue_.push_back({std::move(task), host_clock, validation.host_order()});
   ++submitted_;
   if (draining_) return;
   draining_ = true;
@@ -44,6 +49,8 @@ void Stream::drain() {
     Status status = device_.error();
     if (status.ok()) {
       TaskContext turn{.device = device_, .stream = *this, .clock = std::max(clock_, entry.submitted_at)};
+      turn.line = line_.get();
+      Validation::instance().acquire(turn.line, entry.order);
       lock.unlock();
       status = execute(*entry.task, turn);
       lock.lock();
@@ -79,6 +86,7 @@ Status Stream::synchronize(Lock& lock, std::optional<std::chrono::milliseconds> 
   }
   double& host_clock = ThreadState::current().clock;
   host_clock = std::max(host_clock, clock_);
+  Validation::instance().host_saw(line());
   return take_error();
 }
 

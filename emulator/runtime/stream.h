@@ -9,6 +9,7 @@
 
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
+#include "emulator/runtime/validation/order.h"
 
 namespace reprise::emulator {
 
@@ -43,6 +44,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status take_error();
   bool aborting() const { return aborting_; }
   double clock() const { return clock_; }
+  /// What happened on it, for the validation layer; null while that is off.
+  const OrderLine* line() const { return line_.get(); }
 
   void* handle = nullptr;
   const std::weak_ptr<Context> context;
@@ -63,6 +66,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Entry {
     TaskPointer task;
     double submitted_at = 0;
+    OrderPointer order;
   };
 
   void drain();
@@ -77,6 +81,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable changed_;
   Status error_;
   double clock_ = 0;
+  std::unique_ptr<OrderLine> line_;
 };
 
 }  // namespace reprise::emulator

@@ -5,11 +5,13 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/task_group.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 
 Status submit(Stream& stream, TaskPointer task, double host_seconds) {
   if (!stream.device().error().ok()) return stream.device().error();
+  Validation::instance().submitted(*task);
   if (stream.update) return stream.update->add(std::move(task));
   if (stream.capture) return stream.capture->append(stream, std::move(task));
   if (stream.bound) return stream.bound->append(*stream.inner, std::move(task));

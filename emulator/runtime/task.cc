@@ -6,8 +6,13 @@
 #include "emulator/runtime/replay.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
+
+Task::~Task() {
+  if (notes) Validation::instance().forget(*this);
+}
 
 const char* name_of(TaskKind kind) {
   switch (kind) {

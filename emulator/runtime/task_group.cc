@@ -7,6 +7,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
+#include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
 namespace {
@@ -53,8 +54,9 @@ Status TaskUpdate::check_complete() const {
                                                          kernels.size(), group->nodes.size()));
 }
 
-Status UpdateTask::run(TaskContext& /*context*/) const {
+Status UpdateTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
+  Validation::instance().group_rewritten(group_.get(), *this, context.line);
   // A graph that is gone takes no harm: the nodes live as long as the group.
   for (size_t i = 0; i < kernels_.size(); ++i) group_->nodes[i]->task = kernels_[i];
   return {};
