@@ -22,8 +22,9 @@ constexpr int kPausesPerLook = 64;
 /// After so many spins in vain only one in kProbeInterval waits spins, to notice when it pays again.
 constexpr uint32_t kTrustedSpins = 4;
 constexpr uint32_t kProbeInterval = 64;
-/// After a stall the caller works alone so many times as long as the stall was, and twice as long after each further
-/// one: what waiting costs stays a small share, however long other programs need the CPUs.
+/// After a stall that costs more than the others have saved, the caller works alone so many times as long as the stall
+/// was, and twice as long after each further one: what waiting costs stays a small share, however long other programs
+/// need the CPUs.
 constexpr uint64_t kAlonePerStall = 4;
 constexpr uint32_t kMostDoublings = 5;
 /// A longer stall counts as one of this length: the process was stopped, or the machine slept.
@@ -144,7 +145,9 @@ void ThreadTeam::share_out(int threads, int chunks, Function function, void* cal
   if (presence == Presence::kToBeCalled) call_sleepers(members);
   uint64_t own = 0;
   work_on(0, job_, [&] { ++own; });
-  handed_out_ += static_cast<uint64_t>(chunks) - own;
+  const uint64_t others = static_cast<uint64_t>(chunks) - own;
+  handed_out_ += others;
+  if (own > 0) saved_ += (ticks() - begin) * others / own;
   if (!all_done()) wait_for_members(begin);
   if (failed_.load(std::memory_order_relaxed)) {
     failed_.store(false, std::memory_order_relaxed);
@@ -210,7 +213,8 @@ void ThreadTeam::sleep_until_done() {
   caller_sleeps_.store(false, std::memory_order_relaxed);
 }
 
-/// Waiting longer than it worked, the caller would have been faster alone.
+/// Waiting longer than it worked, the caller would have been faster alone, this time. Threads that need a CPU now and
+/// then, such as those that answer clients, make it wait often and yet cost less than a team is worth.
 void ThreadTeam::note_stall(uint64_t begin, uint64_t wait_begin) {
   const uint64_t now = ticks();
   if (now - wait_begin < wait_begin - begin) return;
@@ -219,6 +223,12 @@ void ThreadTeam::note_stall(uint64_t begin, uint64_t wait_begin) {
   constexpr double kMostTicks = 0x1p40;  // minutes; clocks may jump
   const auto waited =
       static_cast<uint64_t>(std::min({static_cast<double>(now - wait_begin), ticks_of_longest, kMostTicks}));
+  saved_ = std::min(saved_, static_cast<uint64_t>(std::min(ticks_of_longest, kMostTicks)));
+  if (saved_ >= waited) {
+    saved_ -= waited;
+    return;
+  }
+  saved_ = 0;
   // Stalls long ago do not count.
   stalls_ = now - alone_since_ < alone_for_ + 8 * kAlonePerStall * waited ? std::min(stalls_ + 1, kMostDoublings) : 0;
   alone_since_ = now;

@@ -17,7 +17,8 @@ namespace reprise {
 /// takes what others have not begun. Handing work out and collecting it costs a few hundred nanoseconds.
 ///
 /// Nobody is waited for but a member in the middle of a chunk. A member that does not get a CPU, because other programs
-/// have them, takes no part; when one loses its CPU in a chunk, the caller works alone for some time afterwards.
+/// have them, takes no part; when one loses its CPU in a chunk, and the caller waits longer for it than the others have
+/// lately saved it, the caller works alone for some time afterwards.
 ///
 /// Waiting spins briefly and then sleeps; when spinning keeps being in vain, it sleeps at once. A team of more threads
 /// than CPUs never spins: it is slow, never stuck. A team of one thread has no worker and touches no atomic.
@@ -116,6 +117,7 @@ class ThreadTeam {
   uint64_t done_at_call_ = ~uint64_t{0};  ///< of them, when somebody was last called
   uint64_t alone_since_ = 0;              ///< in ticks
   uint64_t alone_for_ = 0;                ///< in ticks, from then on; 0: there was no stall
+  uint64_t saved_ = 0;                    ///< ticks of work that others did, less those that stalls took
   uint32_t stalls_ = 0;                   ///< lately
   uint32_t vain_calls_ = 0;               ///< in a row
   uint32_t vain_spins_ = 0;               ///< in a row
