@@ -305,6 +305,7 @@ std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const Pro
     counted.decode_tokens += tokens;
     counted.decode_steps += tokens;
     counted.decode_seconds += seconds;
+    counted.decode_wall_seconds += seconds;
   } else {
     counted.prefill_tokens += tokens;
     counted.prefill_steps += (tokens + filled.chunk - 1) / filled.chunk;
@@ -321,6 +322,7 @@ Statistics Engine::statistics() const {
   result.decode_tokens += parts_->prompt_statistics.decode_tokens;
   result.decode_steps += parts_->prompt_statistics.decode_steps;
   result.decode_seconds += parts_->prompt_statistics.decode_seconds;
+  result.decode_wall_seconds += parts_->prompt_statistics.decode_wall_seconds;
   result.capture_seconds = parts_->runner.capture_report().milliseconds / 1e3;
   return result;
 }

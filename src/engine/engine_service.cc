@@ -169,6 +169,12 @@ std::future<void> EngineService::run(std::function<void(Engine&)> task) {
   return result;
 }
 
+void EngineService::on_turn_end(std::function<void()> callback) {
+  auto shared = callback ? std::make_shared<const std::function<void()>>(std::move(callback)) : nullptr;
+  const std::lock_guard lock(mutex_);
+  std::swap(turn_end_, shared);
+}
+
 void EngineService::drain(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   drain_ = true;
@@ -231,7 +237,17 @@ bool EngineService::turn() {
     fail(error.what());
   }
   publish();
+  tell_turn_end();
   return true;
+}
+
+void EngineService::tell_turn_end() const {
+  std::shared_ptr<const std::function<void()>> callback;
+  {
+    const std::lock_guard lock(mutex_);
+    callback = turn_end_;
+  }
+  if (callback != nullptr) (*callback)();
 }
 
 void EngineService::work() {
@@ -359,6 +375,7 @@ void EngineService::shut_down() {
     }
   }
   end_unseen(unseen, FinishReason::kCancelled, error);
+  tell_turn_end();
   engine_.reset();
 }
 

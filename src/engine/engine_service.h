@@ -105,6 +105,10 @@ class EngineService {
   /// when there is no engine to run it on.
   std::future<void> run(std::function<void(Engine&)> task);
 
+  /// `callback` is called on the engine's thread whenever a turn is over, behind all events of the turn; it must be
+  /// quick and takes the place of the one before, which may still be running when this returns. Empty: none.
+  void on_turn_end(std::function<void()> callback);
+
   /// Refuses new requests, lets the others end within `limit`, and cancels the rest. Returns when all have ended, or at
   /// once while the engine is being made, which then takes no requests. Not from callbacks and tasks.
   void drain(std::chrono::milliseconds limit);
@@ -131,6 +135,7 @@ class EngineService {
   void accept(RequestId id, Request request);
   void run_task(Task& task);
   void publish();
+  void tell_turn_end() const;
   void fail(std::string what);
   void shut_down();
   void end_unseen(Mail& mail, FinishReason reason, const Error& error);
@@ -150,6 +155,7 @@ class EngineService {
   ServiceSnapshot snapshot_;
   StepLog log_;
   std::unique_ptr<ServiceInfo> info_;
+  std::shared_ptr<const std::function<void()>> turn_end_;
   const Engine* made_ = nullptr;  // for its members that any thread may call
 
   std::atomic<int32_t> open_ = 0;  // requests that were taken and have not ended

@@ -13,6 +13,9 @@ struct Statistics {
   int64_t decode_tokens = 0;  ///< tokens produced by decode steps; the first of each request comes from prefill
   int64_t decode_steps = 0;
   double decode_seconds = 0;
+  /// With the time in front of each decode step, since the end of the step before it: callbacks, and whatever else kept
+  /// the engine's thread. Time in which there was nothing to do is not part of it.
+  double decode_wall_seconds = 0;
   int64_t generated_tokens = 0;  ///< by steps of both kinds
   int64_t cached_tokens = 0;     ///< of prompts, found in the prefix cache and not read again
   int64_t preemptions = 0;

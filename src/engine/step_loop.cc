@@ -1,7 +1,6 @@
 #include "engine/step_loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
 #include <set>
 
@@ -10,24 +9,6 @@
 
 namespace reprise::engine {
 namespace {
-
-// Time since it was made, without captures.
-class StepClock {
- public:
-  explicit StepClock(const std::function<double()>& capture_seconds)
-      : capture_seconds_(capture_seconds), begin_(Clock::now()), captures_before_(captures()) {}
-  double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - begin_).count() - (captures() - captures_before_);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double captures() const { return capture_seconds_ ? capture_seconds_() : 0; }
-
-  const std::function<double()>& capture_seconds_;
-  Clock::time_point begin_;
-  double captures_before_;
-};
 
 // For logs: "7" or, when the client has a name for it, "7 (chatcmpl-x)".
 std::string name_of(const Sequence& sequence) {
@@ -162,29 +143,43 @@ bool StepLoop::step() {
   scheduler_.admit();  // what ended has left room
   worked |= run_prefill();
   deliver_ended();
+  if (!worked) last_end_.reset();
   return worked;
 }
 
+StepLoop::Instant StepLoop::now() const {
+  return {std::chrono::steady_clock::now(), options_.capture_seconds ? options_.capture_seconds() : 0};
+}
+
+/// Without captures.
+double StepLoop::seconds_between(const Instant& begin, const Instant& end) {
+  return std::chrono::duration<double>(end.time - begin.time).count() - (end.capture_seconds - begin.capture_seconds);
+}
+
 bool StepLoop::run_decode() {
-  const StepClock clock(options_.capture_seconds);
+  const Instant begin = now();
   const replay::StepBatch* batch = scheduler_.form_decode();
   if (batch == nullptr) return false;
   run_step(*batch, statistics_.decode_tokens);
   ++statistics_.decode_steps;
-  statistics_.decode_seconds += clock.seconds();
+  const Instant end = now();
+  statistics_.decode_seconds += seconds_between(begin, end);
+  statistics_.decode_wall_seconds += seconds_between(last_end_.value_or(begin), end);
+  last_end_ = end;
   deliver_step();
   return true;
 }
 
 bool StepLoop::run_prefill() {
-  const StepClock clock(options_.capture_seconds);
+  const Instant begin = now();
   const replay::StepBatch* batch = scheduler_.form_prefill();
   if (batch == nullptr) return false;
   int64_t first_tokens = 0;
   run_step(*batch, first_tokens);
   statistics_.prefill_tokens += batch->tokens();
   ++statistics_.prefill_steps;
-  statistics_.prefill_seconds += clock.seconds();
+  last_end_ = now();
+  statistics_.prefill_seconds += seconds_between(begin, *last_end_);
   deliver_step();
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,8 +56,16 @@ class StepLoop {
   Statistics statistics() const;
 
  private:
+  /// A moment, and what captures had taken by then.
+  struct Instant {
+    std::chrono::steady_clock::time_point time;
+    double capture_seconds;
+  };
+
   void check_prompt(const Request& request) const;
   void check_ends(const SamplingParameters& sampling) const;
+  Instant now() const;
+  static double seconds_between(const Instant& begin, const Instant& end);
   bool run_decode();
   bool run_prefill();
   void run_step(const replay::StepBatch& batch, int64_t& tokens);
@@ -77,6 +86,7 @@ class StepLoop {
   std::vector<RequestId> ended_;        // outside of a step, so that their last event is still to come
   std::vector<Sequence*> step_events_;  // rows of the last step
   std::atomic<RequestId> next_id_ = 1;
+  std::optional<Instant> last_end_;  // of the last step; absent: there was nothing to do since
   bool in_step_ = false;
   RequestId delivering_ = 0;  // whose callback runs; 0: none
   bool cancel_delivering_ = false;
