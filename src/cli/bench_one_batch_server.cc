@@ -102,12 +102,12 @@ class OneBatchBenchmark {
         client::PromptSource(lengths, options_.seed).random_ids(one.batch, vocabulary_);
     write_output(fmt::format("#Input tokens: {}\n#Output tokens: {}\n", int64_t{one.batch} * one.input_length,
                              int64_t{one.batch} * one.output_length));
-    const std::optional<client::DecodeSteps> before = server_.decode_steps();
+    const std::optional<client::DecodeSteps> before = server_.decode_counters().steps;
     if (profile) control("/start_profile");
     one.times = client::run_batch(*loop_, prompts, one.output_length, options_.temperature);
     if (profile) control("/stop_profile");
     one.last_throughput = server_.info().last_throughput.value_or(0);
-    const std::optional<client::DecodeSteps> after = server_.decode_steps();
+    const std::optional<client::DecodeSteps> after = server_.decode_counters().steps;
     std::string text = fmt::format(
         "batch size: {}\ninput_len: {}\noutput_len: {}\nlatency: {:.2f} s\nttft: {:.2f} s\n"
         "last generation throughput: {:.2f} tok/s\ninput throughput: {:.2f} tok/s\n",

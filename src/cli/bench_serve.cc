@@ -85,9 +85,9 @@ class ServeBenchmark {
       // What the server does behind its last answer should not meet the first requests.
       std::this_thread::sleep_for(std::chrono::seconds(1));
     }
-    report_.steps_before = server.decode_steps();
+    report_.before = server.decode_counters();
     const client::LoadResult result = send();
-    report_.steps_after = server.decode_steps();
+    report_.after = server.decode_counters();
     report_.accept_length = server.info().accept_length;
     finish(result);
     if (plot) {

@@ -54,13 +54,13 @@ int run_gsm8k_server(const EvalOptions& options) {
   settings.continuous_usage = false;  // no times are taken, and not every server knows it
   const client::Backend backend = client::backend_from_name(options.backend);
   const std::vector<client::Prompt> prompts = prompts_of(questions, options.max_new_tokens);
-  const std::optional<client::DecodeSteps> before = server.decode_steps();
+  const std::optional<client::DecodeSteps> before = server.decode_counters().steps;
 
   client::LoadOptions load;
   load.max_concurrency = options.parallel;
   client::LoadResult result = run_watched_load(*loop, backend, prompts, settings, load, "Answering questions");
   const std::vector<Gsm8kAnswer> answers = answers_of(result);
-  const std::optional<client::DecodeSteps> after = server.decode_steps();
+  const std::optional<client::DecodeSteps> after = server.decode_counters().steps;
   const std::string steps = before && after ? client::steps_text(client::difference(*after, *before)) : "";
 
   const Gsm8kScore score = score_answers(questions, answers, result.seconds);

@@ -29,6 +29,7 @@ constexpr size_t kMaxFetchedBytes = size_t{256} << 20;
 constexpr auto kAsTuple = asio::as_tuple(asio::use_awaitable);
 
 using WireRequest = http::request<http::string_body>;
+using Parser = http::response_parser<http::buffer_body>;
 
 /// Collects a whole response.
 class WholeResponse final : public HttpReceiver {
@@ -89,26 +90,53 @@ struct HttpLoop::Implementation {
     stream.expires_after(options.idle_timeout);
     if (auto [error, _] = co_await http::async_write(stream, wire, kAsTuple); error) fail(error, "sending to");
 
-    beast::flat_buffer buffer;
-    http::response_parser<http::buffer_body> parser;
+    Parser parser;
     parser.body_limit(boost::none);
     parser.header_limit(size_t{64} << 10);
-    stream.expires_after(options.idle_timeout);
-    if (auto [error, _] = co_await http::async_read_header(stream, buffer, parser, kAsTuple); error) {
-      fail(error, "reading from");
-    }
-    const auto type = parser.get()[http::field::content_type];
-    receiver.on_status(parser.get().result_int(), {type.data(), type.size()});
+    parser.eager(true);
+    bool told = false;
+    std::string input;  // what the parser has not taken
+    std::string body;   // what came with one read
     std::array<char, 16384> part;
     while (!parser.is_done()) {
+      stream.expires_after(options.idle_timeout);
+      auto [error, got] = co_await stream.async_read_some(asio::buffer(part), kAsTuple);
+      const auto at = Clock::now();
+      if (error && error != asio::error::eof) fail(error, "reading from");
+      input.append(part.data(), got);
+      body.clear();
+      error_code wrong = parse(parser, input, body);
+      if (!wrong && error == asio::error::eof && !parser.is_done()) parser.put_eof(wrong);
+      if (parser.is_header_done() && !std::exchange(told, true)) {
+        const auto type = parser.get()[http::field::content_type];
+        receiver.on_status(parser.get().result_int(), {type.data(), type.size()});
+      }
+      if (!body.empty()) receiver.on_body(body, at);
+      if (wrong) fail(wrong, "reading from");
+    }
+  }
+
+  /// Takes from `input` what is complete, and appends the body's bytes to `body`.
+  static error_code parse(Parser& parser, std::string& input, std::string& body) {
+    error_code failed;
+    std::array<char, 16384> part;
+    std::string_view rest = input;
+    while (!rest.empty() && !parser.is_done()) {
       parser.get().body().data = part.data();
       parser.get().body().size = part.size();
-      stream.expires_after(options.idle_timeout);
-      auto [error, _] = co_await http::async_read_some(stream, buffer, parser, kAsTuple);
-      if (error && error != http::error::need_buffer) fail(error, "reading from");
+      parser.get().body().more = true;
+      const size_t taken = parser.put(asio::buffer(rest), failed);
+      rest.remove_prefix(taken);
       const size_t bytes = part.size() - parser.get().body().size;
-      if (bytes > 0) receiver.on_body({part.data(), bytes}, Clock::now());
+      body.append(part.data(), bytes);
+      if (failed == http::error::need_buffer || failed == http::error::need_more) {
+        failed = {};
+        if (taken == 0 && bytes == 0) break;
+      }
+      if (failed) break;
     }
+    input.erase(0, input.size() - rest.size());
+    return failed;
   }
 
   asio::awaitable<void> exchange_to_end(HttpRequest request, std::shared_ptr<HttpReceiver> receiver) {

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/random.h"
 #include "client/event_stream.h"
@@ -13,15 +16,28 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// Reads one answer into its record.
-class Answer final : public HttpReceiver {
+/// Reads one answer into its record. While a load runs, what comes is only kept, with the time at which it came:
+/// reading it would take time that the server may need, where both share a machine, or that other answers wait for.
+class Answer final : public HttpReceiver, public std::enable_shared_from_this<Answer> {
  public:
   Answer(RequestRecord& record, Clock::time_point begin, const Backend& backend, const GenerationSettings& settings,
-         std::function<void()> on_done)
+         std::function<void(std::shared_ptr<Answer>)> on_done)
       : record_(record),
         begin_(begin),
         reader_(backend.interface, settings.incremental_text),
         on_done_(std::move(on_done)) {}
+
+  size_t unread_bytes() const { return unread_.size(); }
+
+  /// Reads what was kept, and completes the record; once, behind on_end().
+  void settle() {
+    try {
+      read_kept();
+    } catch (const Error& error) {
+      if (!failure_) failure_ = error;
+    }
+    finish();
+  }
 
   void on_status(int status, std::string_view content_type) override {
     status_ = status;
@@ -33,24 +49,41 @@ class Answer final : public HttpReceiver {
       if (body_.size() < kMaxErrorBytes) body_ += bytes;
       return;
     }
-    const double seconds = seconds_between(begin_, at) - record_.due;
-    stream_.feed(bytes, [&](std::string_view event) {
-      if (event == "[DONE]") {
-        is_done_ = true;
-      } else {
-        take(reader_.read(event), seconds);
-      }
-    });
+    unread_ += bytes;
+    arrivals_.push_back({unread_.size(), seconds_between(begin_, at) - record_.due});
+    if (unread_.size() > kMostUnread) read_kept();
   }
 
   void on_end(const Error* error, Clock::time_point at) override {
     record_.end = seconds_between(begin_, at);
-    finish(error);
-    on_done_();
+    if (error != nullptr) failure_ = *error;
+    on_done_(shared_from_this());
   }
 
  private:
   static constexpr size_t kMaxErrorBytes = size_t{64} << 10;
+  static constexpr size_t kMostUnread = size_t{1} << 20;
+
+  /// Bytes that came together.
+  struct Arrival {
+    size_t end;  ///< in unread_
+    double seconds;
+  };
+
+  void read_kept() {
+    const std::string bytes = std::exchange(unread_, {});
+    size_t begin = 0;
+    for (const Arrival& arrival : std::exchange(arrivals_, {})) {
+      stream_.feed(std::string_view(bytes).substr(begin, arrival.end - begin), [&](std::string_view event) {
+        if (event == "[DONE]") {
+          is_done_ = true;
+        } else {
+          take(reader_.read(event), arrival.seconds);
+        }
+      });
+      begin = arrival.end;
+    }
+  }
 
   void take(const AnswerUpdate& update, double seconds) {
     record_.text += update.text;
@@ -70,9 +103,9 @@ class Answer final : public HttpReceiver {
     record_.output_counted = true;
   }
 
-  void finish(const Error* error) {
-    if (error != nullptr) {
-      record_.error = error->what();
+  void finish() {
+    if (failure_) {
+      record_.error = failure_->what();
     } else if (status_ != 200) {
       record_.error = fmt::format("HTTP status {}: {}", status_, error_message(body_));
     } else if (!is_stream_) {
@@ -92,7 +125,10 @@ class Answer final : public HttpReceiver {
   RequestRecord& record_;
   Clock::time_point begin_;
   AnswerReader reader_;
-  std::function<void()> on_done_;
+  std::function<void(std::shared_ptr<Answer>)> on_done_;
+  std::string unread_;
+  std::vector<Arrival> arrivals_;
+  std::optional<Error> failure_;
   EventStream stream_;
   std::vector<ContentEvent> events_;
   std::string body_;  ///< when it is no stream
@@ -124,11 +160,14 @@ class Load {
     }
     watch_for_interruption();
     loop_.run();
+    settle_ended();
     for (const RequestRecord& record : result_.requests) result_.seconds = std::max(result_.seconds, record.end);
     return std::move(result_);
   }
 
  private:
+  static constexpr size_t kMostKept = size_t{256} << 20;
+
   void schedule_arrivals() {
     double due = 0;
     for (size_t i = 0; i < prompts_.size(); ++i) {
@@ -156,17 +195,27 @@ class Load {
     record.prompt_tokens = prompts_[index].tokens;
     ++running_;
     loop_.start(std::move(bodies_[index]),
-                std::make_shared<Answer>(record, begin_, backend_, settings_, [this] { end_one(); }));
+                std::make_shared<Answer>(record, begin_, backend_, settings_,
+                                         [this](std::shared_ptr<Answer> answer) { end_one(std::move(answer)); }));
   }
 
-  void end_one() {
+  void end_one(std::shared_ptr<Answer> answer) {
     --running_;
     ++done_;
+    kept_bytes_ += answer->unread_bytes();
+    ended_.push_back(std::move(answer));
+    if (kept_bytes_ > kMostKept) settle_ended();
     if (options_.on_done) options_.on_done(done_);
     if (waiting_.empty() || result_.interrupted) return;
     const size_t next = waiting_.front();
     waiting_.pop_front();
     send(next);
+  }
+
+  void settle_ended() {
+    for (const std::shared_ptr<Answer>& answer : ended_) answer->settle();
+    ended_.clear();
+    kept_bytes_ = 0;
   }
 
   void watch_for_interruption() {
@@ -188,6 +237,8 @@ class Load {
   LoadResult result_;
   Clock::time_point begin_;
   std::deque<size_t> waiting_;
+  std::vector<std::shared_ptr<Answer>> ended_;  ///< to be settled
+  size_t kept_bytes_ = 0;                       ///< of them
   int32_t running_ = 0;
   size_t done_ = 0;
 };

@@ -112,12 +112,46 @@ std::string cache_lines(const ServingReport& report) {
 }
 
 std::string steps_line(const ServingReport& report) {
-  if (!report.steps_before || !report.steps_after) {
+  if (!report.before.steps || !report.after.steps) {
     return row("Decode steps by mode:", "not told by the server (no reprise_decode_steps_total in /metrics)");
   }
-  return row("Decode steps by mode:", steps_text(difference(*report.steps_after, *report.steps_before))) +
+  return row("Decode steps by mode:", steps_text(difference(*report.after.steps, *report.before.steps))) +
          row("  before / after this run:",
-             fmt::format("{} / {}", steps_text(*report.steps_before), steps_text(*report.steps_after)));
+             fmt::format("{} / {}", steps_text(*report.before.steps), steps_text(*report.after.steps)));
+}
+
+/// What the server's decode steps have come to in the run.
+std::optional<DecodeWork> decode_work(const ServingReport& report) {
+  if (!report.before.work || !report.after.work) return std::nullopt;
+  const DecodeWork& before = *report.before.work;
+  const DecodeWork& after = *report.after.work;
+  return DecodeWork{after.tokens - before.tokens, after.step_seconds - before.step_seconds,
+                    after.wall_seconds - before.wall_seconds};
+}
+
+int64_t decode_step_count(const ServingReport& report) {
+  if (!report.before.steps || !report.after.steps) return 0;
+  int64_t count = 0;
+  for (const auto& [key, steps] : difference(*report.after.steps, *report.before.steps)) count += steps;
+  return count;
+}
+
+double per(double amount, double whole) { return whole > 0 ? amount / whole : 0; }
+
+/// Without the time in which prompts were read: what `bench batch` calls decode throughput.
+std::string decode_line(const ServingReport& report) {
+  const std::optional<DecodeWork> work = decode_work(report);
+  if (!work) return row("Decode throughput (tok/s):", "not told by the server");
+  const auto tokens = static_cast<double>(work->tokens);
+  return row("Decode throughput (tok/s):",
+             fmt::format("{:.2f} while decoding, {:.2f} in decode steps alone (the server's clock)",
+                         per(tokens, work->wall_seconds), per(tokens, work->step_seconds))) +
+         row("Tokens of a decode step:",
+             fmt::format(
+                 "{:.2f} in {:.3f} ms, {:.3f} ms between steps (means)",
+                 per(tokens, static_cast<double>(decode_step_count(report))),
+                 1e3 * per(work->step_seconds, static_cast<double>(decode_step_count(report))),
+                 1e3 * per(work->wall_seconds - work->step_seconds, static_cast<double>(decode_step_count(report)))));
 }
 
 std::string counting_lines(const ServingReport& report) {
@@ -181,6 +215,7 @@ std::string report_text(const ServingReport& report) {
   text += row("Failed requests:", report.measures.failed);
   text += cache_lines(report);
   text += steps_line(report);
+  text += decode_line(report);
   text += percentile_lines(report.measures);
   return text + counting_lines(report);
 }
@@ -219,8 +254,12 @@ std::string report_json(const ServingReport& report, const LoadResult* requests)
   json["cache_flagged"] = cached_share(m) > kNotableCacheShare;
   json["requests_with_estimated_itl"] = m.estimated;
   json["requests_without_usage"] = m.uncounted;
-  json["decode_steps_before"] = steps_json(report.steps_before);
-  json["decode_steps_after"] = steps_json(report.steps_after);
+  json["decode_steps_before"] = steps_json(report.before.steps);
+  json["decode_steps_after"] = steps_json(report.after.steps);
+  const std::optional<DecodeWork> work = decode_work(report);
+  json["decode_tokens"] = work ? Json(work->tokens) : Json();
+  json["decode_step_seconds"] = work ? Json(work->step_seconds) : Json();
+  json["decode_wall_seconds"] = work ? Json(work->wall_seconds) : Json();
   if (requests != nullptr) put_details(json, *requests);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -24,7 +24,7 @@ struct ServingReport {
   ServingMeasures measures;
   std::optional<int64_t> retokenized;   ///< tokens of the texts that came back; absent without a tokenizer
   std::optional<double> accept_length;  ///< of speculative decoding
-  std::optional<DecodeSteps> steps_before, steps_after;  ///< absent for servers that do not count them
+  DecodeCounters before, after;         ///< the server's, around the run
 };
 
 /// The share of prompt tokens from the server's cache above which a run is flagged as one that cannot be compared with

@@ -119,20 +119,28 @@ ServerInfo ServerState::info() {
   return info;
 }
 
-std::optional<DecodeSteps> ServerState::decode_steps() {
+DecodeCounters ServerState::decode_counters() {
+  DecodeCounters counters;
   const HttpResponse response = loop_.fetch({"GET", "/metrics", {}});
-  if (!response.is_success()) return std::nullopt;
-  std::optional<DecodeSteps> steps;
+  if (!response.is_success()) return counters;
+  DecodeWork work;
   for (const MetricSample& sample : parse_metrics(response.body)) {
+    if (sample.name == "reprise_decode_tokens_total") work.tokens = static_cast<int64_t>(sample.value);
+    if (sample.name == "reprise_decode_step_seconds_total") work.step_seconds = sample.value;
+    if (sample.name == "reprise_decode_wall_seconds_total") {
+      work.wall_seconds = sample.value;
+      counters.work.emplace();
+    }
     if (sample.name != "reprise_decode_steps_total") continue;
-    if (!steps) steps.emplace();
+    if (!counters.steps) counters.steps.emplace();
     const auto label = [&](const char* name) {
       const auto found = sample.labels.find(name);
       return found == sample.labels.end() ? std::string() : found->second;
     };
-    (*steps)[{label("mode"), label("reason")}] += static_cast<int64_t>(sample.value);
+    (*counters.steps)[{label("mode"), label("reason")}] += static_cast<int64_t>(sample.value);
   }
-  return steps;
+  if (counters.work) counters.work = work;
+  return counters;
 }
 
 void ServerState::flush_cache() {

@@ -25,6 +25,19 @@ std::vector<MetricSample> parse_metrics(std::string_view text);
 /// Decode steps by (mode, reason).
 using DecodeSteps = std::map<std::pair<std::string, std::string>, int64_t>;
 
+/// What a server's decode steps have come to so far.
+struct DecodeWork {
+  int64_t tokens = 0;
+  double step_seconds = 0;  ///< of the steps alone
+  double wall_seconds = 0;  ///< with the time between them
+};
+
+/// Counters of /metrics; absent for a server that has none of the kind.
+struct DecodeCounters {
+  std::optional<DecodeSteps> steps;  ///< reprise_decode_steps_total
+  std::optional<DecodeWork> work;    ///< reprise_decode_tokens_total, ..._step_seconds_total, ..._wall_seconds_total
+};
+
 /// What a server tells of itself.
 struct ServerInfo {
   bool incremental_text = false;          ///< /generate streams what is new only
@@ -42,8 +55,7 @@ class ServerState {
   std::optional<std::string> model();
   /// From /get_server_info; all absent where there is none.
   ServerInfo info();
-  /// The counters reprise_decode_steps_total of /metrics; absent for a server that has none.
-  std::optional<DecodeSteps> decode_steps();
+  DecodeCounters decode_counters();
   /// Empties the server's prefix cache. kUnsupported where there is no /flush_cache, kIo when it refused.
   void flush_cache();
 

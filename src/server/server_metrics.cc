@@ -47,6 +47,10 @@ class Page {
     family(name, "counter", help);
     sample(name, static_cast<double>(value));
   }
+  void seconds(std::string_view name, std::string_view help, double value) {
+    family(name, "counter", help);
+    sample(name, value);
+  }
   void histogram(std::string_view name, std::string_view help, const Histogram& histogram) {
     family(name, "histogram", help);
     histogram.append_text(text, name, labels_);
@@ -103,6 +107,14 @@ void add_steps(Page& page, const engine::ServiceSnapshot& snapshot) {
   add("reprise_decode_steps_total", replay::StepKind::kDecode);
   page.family("reprise_prefill_steps_total", "counter", "Steps that read prompts, by how they ran, and why.");
   add("reprise_prefill_steps_total", replay::StepKind::kPrefill);
+  const engine::Statistics& statistics = snapshot.statistics;
+  page.counter("reprise_decode_tokens_total", "Tokens that decode steps have produced.", statistics.decode_tokens);
+  page.seconds("reprise_decode_step_seconds_total", "Time in decode steps: forming, running, sampling.",
+               statistics.decode_seconds);
+  page.seconds("reprise_decode_wall_seconds_total",
+               "The same with the time in front of each step, while there was work.", statistics.decode_wall_seconds);
+  page.counter("reprise_prefill_tokens_total", "Prompt tokens that steps have read.", statistics.prefill_tokens);
+  page.seconds("reprise_prefill_step_seconds_total", "Time in steps that read prompts.", statistics.prefill_seconds);
 }
 
 void add_reprise(Page& page, const ServerMetrics& metrics, const engine::ServiceSnapshot& snapshot,

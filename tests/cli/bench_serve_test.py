@@ -288,7 +288,10 @@ class BenchServe(unittest.TestCase):
             return ("# HELP reprise_decode_steps_total steps\n# TYPE reprise_decode_steps_total counter\n"
                     f'reprise_decode_steps_total{{mode="full",reason="replayed"}} {100 + 9 * len(served)}\n'
                     f'reprise_decode_steps_total{{mode="full",reason="above_largest_bucket"}} {len(served)} 17\n'
-                    'reprise_decode_steps_total{mode="full",reason="prefill"} 5\nother_metric 1\n')
+                    'reprise_decode_steps_total{mode="full",reason="prefill"} 5\nother_metric 1\n'
+                    f'reprise_decode_tokens_total{{model="m"}} {1000 + 320 * len(served)}\n'
+                    f'reprise_decode_step_seconds_total{{model="m"}} {7 + 0.16 * len(served)}\n'
+                    f'reprise_decode_wall_seconds_total{{model="m"}} {9 + 0.2 * len(served)}\n')
 
         with FakeServer(answer, {"/metrics": metrics}) as server:
             text, result = self.bench(server, "--num-prompts", 10, output_len=2, warmups=1)
@@ -296,6 +299,9 @@ class BenchServe(unittest.TestCase):
         self.assertEqual(result["decode_steps_before"]["full"], {"replayed": 109, "above_largest_bucket": 1,
                                                                  "prefill": 5})
         self.assertEqual(result["decode_steps_after"]["full"]["replayed"], 199)
+        self.assertIn("1600.00 while decoding, 2000.00 in decode steps alone", text)
+        self.assertIn("32.00 in 16.000 ms, 4.000 ms between steps", text)
+        self.assertEqual(result["decode_tokens"], 3200)
 
     def test_random_texts_have_exactly_so_many_tokens(self):
         with FakeServer(lambda path, body: generate_events([1])) as server:

@@ -1,5 +1,6 @@
 """A server of our own making for tests of clients: it answers as told, at fixed times, and notes what it was asked and
 when each event went out. Python's own library is enough."""
+import contextlib
 import http.server
 import json
 import threading
@@ -57,17 +58,20 @@ class FakeServer:
                     outer.running += 1
                     outer.most_running = max(outer.most_running, outer.running)
                 try:
-                    self.reply(outer.answer(self.path, body), begin)
+                    end = self.reply(outer.answer(self.path, body), begin)
                 except (BrokenPipeError, ConnectionResetError):
-                    pass
-                finally:
-                    with outer.lock:
-                        outer.running -= 1
+                    end = b""
+                # A client that has read the end may ask for more at once.
+                with outer.lock:
+                    outer.running -= 1
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    self.wfile.write(end)
 
             def reply(self, answer, begin):
+                """Sends all but the end, which it returns."""
                 if isinstance(answer, tuple):
                     self.whole(answer[0], answer[1])
-                    return
+                    return b""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Transfer-Encoding", "chunked")
@@ -80,7 +84,7 @@ class FakeServer:
                     sent.append(1e3 * (time.monotonic() - begin))
                     self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
                     self.wfile.flush()
-                self.wfile.write(b"0\r\n\r\n")
+                return b"0\r\n\r\n"
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True
