@@ -105,7 +105,7 @@ server::ApiOptions ServerOptions::api_options() const {
   options.http.workers = http_threads;
   options.http.max_connections = static_cast<size_t>(max_connections);
   options.http.max_body_bytes = static_cast<size_t>(max_body_bytes);
-  options.http.gather_time = std::chrono::milliseconds(stream_gather_milliseconds);
+  options.gather_time = std::chrono::milliseconds(stream_gather_milliseconds);
   options.http.access_log = access_log;
   options.access.api_key = effective_api_key();
   options.access.cors_origin = cors_origin;

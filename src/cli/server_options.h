@@ -28,7 +28,7 @@ struct ServerOptions {
   bool access_log = false;
   double drain_seconds = 30;
   double health_timeout_seconds = 20;
-  int32_t stream_gather_milliseconds = 5;
+  int32_t stream_gather_milliseconds = 10;
   int64_t max_body_bytes = int64_t{16} << 20;
   int32_t max_connections = 8192;
   int32_t http_threads = 2;

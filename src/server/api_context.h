@@ -31,6 +31,9 @@ struct ApiOptions {
   bool allow_special_in_content = false;
   /// Streams of /generate carry what is new in each event, not all text so far.
   bool incremental_streams = false;
+  /// Tokens of streams that come within this time behind others go out together; the first and the last one of an
+  /// answer at once.
+  std::chrono::milliseconds gather_time{10};
   /// The engine's thread counts as wedged, and /health says 503, when it was not seen for so long.
   std::chrono::milliseconds health_timeout{20'000};
   /// Profiles are written into directories of their own below this one.

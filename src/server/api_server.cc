@@ -27,13 +27,21 @@ ApiServer::ApiServer(engine::EngineService& service, ServedModel model, ApiOptio
   http_ = std::make_unique<HttpServer>(std::make_shared<Gateway>(std::move(router), context_->options.access),
                                        context_->options.http);
   context_->http = http_.get();
+  const auto post = [http = http_.get()](std::function<void()> task) { http->post(std::move(task)); };
+  const auto post_after = [http = http_.get()](std::chrono::milliseconds time, std::function<void()> task) {
+    http->post_after(time, std::move(task));
+  };
+  const auto work = [http = http_.get()](std::function<void()> task) { http->work(std::move(task)); };
   context_->relay =
-      std::make_shared<EventRelay>([http = http_.get()](std::function<void()> task) { http->post(std::move(task)); },
-                                   [http = http_.get()](std::function<void()> task) { http->work(std::move(task)); });
+      std::make_shared<EventRelay>(EventRelay::Executor{post, post_after, work}, context_->options.gather_time);
+  service.on_turn_end([relay = context_->relay] { relay->end_turn(); });
   http_->start();
 }
 
-ApiServer::~ApiServer() { stop(std::chrono::milliseconds(0)); }
+ApiServer::~ApiServer() {
+  context_->service.on_turn_end({});
+  stop(std::chrono::milliseconds(0));
+}
 
 void ApiServer::drain(std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;

@@ -1,65 +1,62 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <vector>
-
-#include "engine/request.h"
 
 namespace reprise::server {
 
-/// A TokenEvent that outlives its callback.
-struct ChoiceEvent {
-  size_t choice = 0;  ///< which of the requests of one answer
-  std::optional<int32_t> token;
-  std::string text;
-  int32_t cached_tokens = 0;
-  std::optional<engine::PositionLogprobs> logprobs;
-  std::vector<engine::PositionLogprobs> prompt_logprobs;
-  std::unique_ptr<engine::RequestOutput> output;  ///< with the last event of a request
-};
-
-class ChoiceEventSink {
+class EventSink {
  public:
-  virtual ~ChoiceEventSink() = default;
-  /// Takes an event in. It must be quick: others wait for theirs.
-  virtual void on_event(ChoiceEvent event) = 0;
-  /// Some events were taken in, and no more of them are there right now.
-  virtual void on_events_end() = 0;
+  virtual ~EventSink() = default;
+  /// There are events to be taken. It must be quick: others wait for theirs.
+  virtual void on_events() = 0;
 };
 
-/// Takes events from the engine's thread to the server's: that thread only appends to a list, and wakes the others once
-/// for all that comes before they look. Events arrive in order, one at a time.
+/// Tells the server's threads of events that the engine's thread has left at sinks: of all sinks together, and so
+/// rarely that waking those threads, writing to clients and waking these costs a fast model little. It tells at the end
+/// of a turn of the engine: then its other threads do nothing that it would have to wait for. Events that come within
+/// the gather time behind others wait for a later turn; what is urgent does not.
 class EventRelay : public std::enable_shared_from_this<EventRelay> {
  public:
-  using Post = std::function<void(std::function<void()>)>;
+  struct Executor {
+    /// Runs a task on the server's threads, one task at a time; the second one after some time.
+    std::function<void(std::function<void()>)> post;
+    std::function<void(std::chrono::milliseconds, std::function<void()>)> post_after;
+    /// Runs a task that takes longer, beside others.
+    std::function<void(std::function<void()>)> work;
+  };
 
-  /// `post` runs a task on the server's threads, one task at a time; `work` runs those that take longer, beside others.
-  EventRelay(Post post, Post work) : post_(std::move(post)), work_(std::move(work)) {}
+  EventRelay(Executor executor, std::chrono::milliseconds gather_time)
+      : executor_(std::move(executor)), gather_time_(gather_time) {}
 
-  void push(std::shared_ptr<ChoiceEventSink> sink, ChoiceEvent event);
+  /// The sink has events. Nothing is told before end_turn(). Once is enough until on_events() is called.
+  void push(std::shared_ptr<EventSink> sink, bool urgent);
+  void end_turn();
   /// Runs a task that takes longer.
   void work(std::function<void()> task);
   /// From here on nothing is posted any more: what comes is dropped, and what has come.
   void close();
 
  private:
-  struct Item {
-    std::shared_ptr<ChoiceEventSink> sink;
-    ChoiceEvent event;
-  };
+  using Clock = std::chrono::steady_clock;
+  using Sinks = std::vector<std::shared_ptr<EventSink>>;
 
-  void deliver();
+  void deliver(Sinks EventRelay::* list);
+  void watch();
+  void look();
 
-  const Post post_;
-  const Post work_;
+  const Executor executor_;
+  const std::chrono::milliseconds gather_time_;
   std::mutex mutex_;
-  std::vector<Item> items_;
+  Sinks urgent_;
+  Sinks gathered_;
+  bool urgent_posted_ = false;
+  bool gathered_posted_ = false;
+  bool watched_ = false;                 ///< look() is to come
+  Clock::time_point gather_until_ = {};  ///< what comes until then waits
   bool closed_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "server/generation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -43,7 +44,27 @@ void Generation::on_engine_event(size_t choice, const engine::TokenEvent& event)
   if (event.logprobs != nullptr) copy.logprobs = *event.logprobs;
   copy.prompt_logprobs.assign(event.prompt_logprobs.begin(), event.prompt_logprobs.end());
   if (event.output != nullptr) copy.output = std::make_unique<engine::RequestOutput>(*event.output);
-  host_.relay->push(shared_from_this(), std::move(copy));
+  add(std::move(copy));
+}
+
+/// Behind the first token of a choice nobody sees a few milliseconds.
+void Generation::add(ChoiceEvent event) {
+  const bool urgent = event.output != nullptr || !std::exchange(choices_[event.choice].has_begun, true);
+  {
+    const std::lock_guard lock(events_mutex_);
+    if (event.output && ++outputs_seen_ == choices_.size()) last_seen_ = true;
+    events_.push_back(std::move(event));
+    if (std::exchange(urgent ? urgent_announced_ : announced_, true)) return;
+  }
+  host_.relay->push(shared_from_this(), urgent);
+}
+
+void Generation::on_events() {
+  {
+    const std::lock_guard lock(events_mutex_);
+    announced_ = urgent_announced_ = false;
+  }
+  wake(/*has_room=*/false);
 }
 
 void Generation::measure(Choice& choice, const engine::TokenEvent& event) {
@@ -67,12 +88,6 @@ void Generation::measure(Choice& choice, const engine::TokenEvent& event) {
   if (event.output->finish == engine::FinishReason::kCancelled) ++metrics.aborted;
   if (event.output->finish == engine::FinishReason::kError) ++metrics.failed;
   metrics.request_latency.observe(seconds_since(arrival_));
-}
-
-void Generation::on_event(ChoiceEvent event) {
-  const std::lock_guard lock(events_mutex_);
-  if (event.output && ++outputs_seen_ == choices_.size()) last_seen_ = true;
-  events_.push_back(std::move(event));
 }
 
 void Generation::wake(bool has_room) {
@@ -107,13 +122,10 @@ void Generation::run() {
   }
   const Clock::time_point begin = Clock::now();
   while (has_room()) {
-    std::optional<ChoiceEvent> event = next_event();
-    if (event) {
-      answer(*event);
-    } else {
-      flush();
-      if (finish_run()) return;
-    }
+    std::vector<ChoiceEvent> events = next_events();
+    for (ChoiceEvent& event : events) answer(event);
+    if (events.empty() || !writer_->gathers()) flush();
+    if (events.empty() && finish_run()) return;
     if (Clock::now() - begin < kTurn) continue;
     {
       const std::lock_guard lock(events_mutex_);
@@ -140,12 +152,17 @@ bool Generation::has_room() {
   return true;
 }
 
-std::optional<ChoiceEvent> Generation::next_event() {
+std::vector<ChoiceEvent> Generation::next_events() {
+  // As many as come together; what they give may exceed a connection's room by that much.
+  constexpr size_t kMost = 16;
+  std::vector<ChoiceEvent> events;
   const std::lock_guard lock(events_mutex_);
-  if (events_.empty()) return std::nullopt;
-  std::optional<ChoiceEvent> event = std::move(events_.front());
-  events_.pop_front();
-  return event;
+  events.reserve(std::min(events_.size(), kMost));
+  while (!events_.empty() && events.size() < kMost) {
+    events.push_back(std::move(events_.front()));
+    events_.pop_front();
+  }
+  return events;
 }
 
 bool Generation::finish_run() {
@@ -164,7 +181,7 @@ void Generation::answer(ChoiceEvent& event) {
   }
   write([&] {
     writer_->on_event(event);
-    gathered_ = writer_->gathers();
+    unsaid_ = true;
     if (open_ > 0) return;
     flush();
     if (!failed_) writer_->on_complete();
@@ -172,7 +189,7 @@ void Generation::answer(ChoiceEvent& event) {
 }
 
 void Generation::flush() {
-  if (!std::exchange(gathered_, false) || failed_ || exchange_->gone()) return;
+  if (!std::exchange(unsaid_, false) || failed_ || exchange_->gone()) return;
   write([&] { writer_->flush(); });
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,12 +13,24 @@
 
 #include "base/error.h"
 #include "engine/engine_service.h"
+#include "engine/request.h"
 #include "server/event_relay.h"
 #include "server/exchange.h"
 #include "server/live_requests.h"
 #include "server/server_metrics.h"
 
 namespace reprise::server {
+
+/// A TokenEvent that outlives its callback.
+struct ChoiceEvent {
+  size_t choice = 0;  ///< which of the requests of one answer
+  std::optional<int32_t> token;
+  std::string text;
+  int32_t cached_tokens = 0;
+  std::optional<engine::PositionLogprobs> logprobs;
+  std::vector<engine::PositionLogprobs> prompt_logprobs;
+  std::unique_ptr<engine::RequestOutput> output;  ///< with the last event of a request
+};
 
 /// Makes an answer of what its requests produce. Its members are called one after the other.
 class AnswerWriter {
@@ -26,12 +40,15 @@ class AnswerWriter {
   virtual bool wants_tokens() const = 0;
   /// Whether it takes so long that others should not wait for it.
   virtual bool is_heavy() const { return false; }
-  /// Whether it takes events in and says by flush() what they come to: as rarely as the client looks.
+  /// Whether what it says of several events is less than what it says of each: then it is asked as rarely as the client
+  /// looks.
   virtual bool gathers() const { return false; }
-  virtual void flush() {}
   /// The requests were taken: a stream may begin.
   virtual void begin() {}
+  /// Takes an event in.
   virtual void on_event(ChoiceEvent& event) = 0;
+  /// Says what the events since the last time come to.
+  virtual void flush() = 0;
   /// All choices have ended.
   virtual void on_complete() = 0;
   /// The answer cannot be completed; nothing follows.
@@ -47,7 +64,7 @@ struct GenerationHost {
 };
 
 /// The requests of one answer, from their submission to their ends. The client's going cancels them.
-class Generation : public ChoiceEventSink, public std::enable_shared_from_this<Generation> {
+class Generation : public EventSink, public std::enable_shared_from_this<Generation> {
  public:
   /// Submits `requests`, of which `names` are the names for LiveRequests, each one's own first. Throws what
   /// EngineService::submit throws.
@@ -55,15 +72,15 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
                     std::vector<engine::Request> requests, std::vector<std::vector<std::string>> names,
                     std::unique_ptr<AnswerWriter> writer, std::chrono::steady_clock::time_point arrival);
 
-  void on_event(ChoiceEvent event) override;
-  void on_events_end() override { wake(/*has_room=*/false); }
+  void on_events() override;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Choice {
     std::vector<std::string> names;
     engine::RequestId id = 0;
-    Clock::time_point last_token{};  // of the engine's thread
+    Clock::time_point last_token{};  // of the engine's thread, as the next one
+    bool has_begun = false;
   };
 
   /// What becomes of the events that wait: nobody looks at them, somebody will, does, or they wait for the client.
@@ -74,6 +91,7 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
       : host_(host), exchange_(std::move(exchange)), writer_(std::move(writer)), arrival_(arrival) {}
 
   void on_engine_event(size_t choice, const engine::TokenEvent& event);
+  void add(ChoiceEvent event);
   void measure(Choice& choice, const engine::TokenEvent& event);
   /// Sees to it that events which wait are answered; `has_room`: the client has taken what it had.
   void wake(bool has_room);
@@ -81,7 +99,8 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
   void run();
   /// False when the client must take something first; then run() is called again by itself.
   bool has_room();
-  std::optional<ChoiceEvent> next_event();
+  /// Some of those that wait; empty when there are none.
+  std::vector<ChoiceEvent> next_events();
   /// False when there is more to do.
   bool finish_run();
   void answer(ChoiceEvent& event);
@@ -102,10 +121,12 @@ class Generation : public ChoiceEventSink, public std::enable_shared_from_this<G
   Progress progress_ = Progress::kIdle;
   int64_t turn_ = 0;  // how often a run was scheduled
   std::deque<ChoiceEvent> events_;
+  bool announced_ = false;         // the relay knows of events,
+  bool urgent_announced_ = false;  // and that some are urgent
   size_t outputs_seen_ = 0;
   bool last_seen_ = false;  // all outputs have ended: what they say should not wait
   bool failed_ = false;     // of run(), as all below
-  bool gathered_ = false;   // flush() has something to say
+  bool unsaid_ = false;     // flush() has something to say
   size_t open_ = 0;
 };
 

@@ -1,11 +1,13 @@
 #include "server/http_connection.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/defer.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -320,7 +322,8 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     answer_changed_ = false;
     exchange_ = std::make_shared<ConnectionExchange>(options_.max_unread_bytes, [weak = weak_from_this()] {
       const auto self = weak.lock();
-      if (self) asio::post(self->socket_.get_executor(), [self] { self->on_answer_changed(); });
+      // Deferred: from the server's own threads, which come with the pieces of many streams, none other is woken.
+      if (self) asio::defer(self->socket_.get_executor(), [self] { self->on_answer_changed(); });
     });
     if (gone_) exchange_->set_gone();
     const auto shared = std::make_shared<const HttpRequest>(std::move(request));
@@ -347,7 +350,12 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
     }
   }
 
+  /// Most pieces of a stream go from here to the socket; the coroutine wakes for what is more than that.
   void on_answer_changed() {
+    if (sending_.waits && !gone_) {
+      take_output();
+      if (!sending_.given_up && !sending_.ended && write_at_once()) return;
+    }
     answer_changed_ = true;
     event_.cancel();
   }
@@ -362,36 +370,23 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
   }
 
   asio::awaitable<bool> send_answer(const HttpRequest& request, bool keep_alive, unsigned version) {
-    const bool with_body = request.method != "HEAD";
-    int status = 0;
-    size_t sent_bytes = 0;
+    sending_ = {.request = &request, .keep_alive = keep_alive, .version = version};
     bool complete = false;
-    Clock::time_point last_write{};
-    int writes = 0;  // of pieces
-    ResponseForm form;
     while (true) {
       answer_changed_ = false;
-      ConnectionExchange::Output output = exchange_->take();
-      std::string wire;
-      if (output.given_up) break;
-      if (output.head) {
-        status = output.head->status;
-        form = form_of(output.stream, keep_alive, version);
-        wire = compose_response(*output.head, host_->gateway->common_headers(request), form, with_body);
-      }
-      if (form.chunked) append_chunk(wire, output.bytes, output.ended);
-      if (form.until_close) wire += output.bytes;
-      if (!wire.empty()) {
-        const bool sent = co_await write(wire);
+      take_output();
+      if (sending_.given_up) break;
+      if (!write_at_once()) {
+        const bool sent = co_await write(sending_.wire);
         if (!sent) break;
-        sent_bytes += wire.size();
-        // Neither the head nor what comes first, such as the role in a chat, makes the first token wait.
-        if (!output.bytes.empty() && ++writes > 1) last_write = Clock::now();
+        sending_.sent_bytes += sending_.wire.size();
+        sending_.wire.clear();
       }
-      complete = output.ended;
+      complete = sending_.ended;
       if (complete || gone_) break;
+      sending_.waits = true;
       co_await wait_until(Clock::time_point::max(), [this] { return answer_changed_ || gone_; });
-      if (output.stream) co_await gather(last_write);
+      sending_.waits = false;
       // What is there already is still sent to a client that only ended its own side.
       if (gone_ && !answer_changed_) break;
     }
@@ -401,15 +396,35 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
       exchange_->set_gone();
       if (given_up) abort();
     }
-    log_access(request, status, sent_bytes, complete);
-    co_return complete&& form.keep_alive && !ending_;
+    log_access(request, sending_.status, sending_.sent_bytes, complete);
+    co_return complete&& sending_.form.keep_alive && !ending_;
   }
 
-  /// Lets a stream's pieces come together for a while since the last write: a fast model would have each of its tokens
-  /// take a system call here, and wake the client for it.
-  asio::awaitable<void> gather(Clock::time_point last_write) {
-    const auto due = last_write + options_.gather_time;
-    co_await wait_until(due, [this] { return gone_ || exchange_->ended() || exchange_->given_up(); });
+  /// Adds what the exchange has to what is being sent.
+  void take_output() {
+    if (sending_.ended) return;
+    ConnectionExchange::Output output = exchange_->take();
+    if (output.head) {
+      sending_.status = output.head->status;
+      sending_.form = form_of(output.stream, sending_.keep_alive, sending_.version);
+      sending_.wire += compose_response(*output.head, host_->gateway->common_headers(*sending_.request), sending_.form,
+                                        /*with_body=*/sending_.request->method != "HEAD");
+    }
+    if (sending_.form.chunked) append_chunk(sending_.wire, output.bytes, output.ended);
+    if (sending_.form.until_close) sending_.wire += output.bytes;
+    sending_.ended = output.ended;
+    sending_.given_up = output.given_up;
+  }
+
+  /// Gives the system what it takes without waiting. False when something is left, also when the connection is broken.
+  bool write_at_once() {
+    std::string& wire = sending_.wire;
+    if (wire.empty()) return true;
+    const ssize_t taken = ::send(socket_.native_handle(), wire.data(), wire.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken <= 0) return false;
+    sending_.sent_bytes += static_cast<size_t>(taken);
+    wire.erase(0, static_cast<size_t>(taken));
+    return wire.empty();
   }
 
   /// False when the client is gone or takes nothing in time.
@@ -485,6 +500,19 @@ class Connection : public ConnectionControl, public std::enable_shared_from_this
   bool answer_changed_ = false;
   std::shared_ptr<ConnectionExchange> exchange_;  ///< of the request that is being answered
   Clock::time_point start_;
+  /// How far the answer has been sent.
+  struct Sending {
+    const HttpRequest* request = nullptr;
+    bool keep_alive = false;
+    unsigned version = 11;
+    ResponseForm form = {};
+    int status = 0;
+    size_t sent_bytes = 0;
+    std::string wire = {};  ///< what is to be sent next
+    bool ended = false;     ///< nothing comes behind it
+    bool given_up = false;
+    bool waits = false;  ///< all that there was is sent
+  } sending_;
 };
 
 }  // namespace

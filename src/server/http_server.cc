@@ -74,6 +74,13 @@ class HttpServer::Core : public std::enable_shared_from_this<HttpServer::Core> {
   const tcp::endpoint& endpoint() const { return endpoint_; }
   ConnectionHost& host() { return *host_; }
   void post(std::function<void()> task) { asio::post(relay_, std::move(task)); }
+  void post_after(std::chrono::milliseconds time, std::function<void()> task) {
+    auto timer = std::make_unique<asio::steady_timer>(relay_, time);
+    asio::steady_timer& waiting = *timer;
+    waiting.async_wait([timer = std::move(timer), task = std::move(task)](boost::system::error_code cancelled) {
+      if (!cancelled) task();
+    });
+  }
 
  private:
   void listen(const HttpServerOptions& options) {
@@ -185,6 +192,10 @@ HttpCounters HttpServer::counters() const {
 }
 
 void HttpServer::post(std::function<void()> task) { core_->post(std::move(task)); }
+
+void HttpServer::post_after(std::chrono::milliseconds time, std::function<void()> task) {
+  core_->post_after(time, std::move(task));
+}
 
 void HttpServer::work(std::function<void()> task) { core_->host().work(std::move(task)); }
 

@@ -26,9 +26,7 @@ struct HttpServerOptions {
   std::chrono::milliseconds body_timeout{60'000};    ///< from there to the end of the body
   std::chrono::milliseconds idle_timeout{75'000};    ///< between two requests of a connection
   std::chrono::milliseconds write_timeout{30'000};   ///< for the client to take anything at all
-  /// Pieces of a stream that come within this time behind a write go out together; the first ones and the last at once.
-  std::chrono::milliseconds gather_time{5};
-  bool access_log = false;  ///< a line for each request: who, what, status, bytes, time
+  bool access_log = false;                           ///< a line for each request: who, what, status, bytes, time
 };
 
 /// What connections have come to, for metrics.
@@ -58,6 +56,8 @@ class HttpServer {
   HttpCounters counters() const;
   /// Runs a task on the threads of the server, one after the other in the order in which they were posted.
   void post(std::function<void()> task);
+  /// The same after some time.
+  void post_after(std::chrono::milliseconds time, std::function<void()> task);
   /// Runs a task on a worker, beside others.
   void work(std::function<void()> task);
   /// Accepts nothing more, lets answers that have begun, and those of requests that have been read, end until `limit`

@@ -24,6 +24,9 @@ Json finish_reason(const engine::RequestOutput& output) {
 /// The elements of a list, each of which stands behind a comma.
 std::string_view without_comma(std::string_view list) { return list.empty() ? list : list.substr(1); }
 
+/// Text that is told again and again: more than this takes as long as an ordinary event of a hundred clients.
+constexpr size_t kLong = size_t{16} << 10;
+
 }  // namespace
 
 NativeAnswer::NativeAnswer(std::shared_ptr<Exchange> exchange, GenerateRequest request,
@@ -34,14 +37,13 @@ NativeAnswer::NativeAnswer(std::shared_ptr<Exchange> exchange, GenerateRequest r
       tokenizer_(tokenizer),
       incremental_(incremental),
       arrival_(arrival) {
-  heavy_ = request_.stream && !incremental_;
   for (size_t item = 0; item < request_.items.size(); ++item) {
     for (int32_t i = 0; i < request_.items[item].sampling.choices; ++i) {
       State& state = states_.emplace_back();
       state.item = item;
       state.id = request_.items[item].names_of(i).front();
     }
-    if (request_.items[item].logprobs) heavy_ = true;
+    if (request_.items[item].logprobs) has_logprobs_ = true;
   }
 }
 
@@ -69,7 +71,9 @@ void NativeAnswer::on_event(ChoiceEvent& event) {
     state.news = true;
     return;
   }
-  exchange_->write(fmt::format("data: {}\n\n", output_text(event.choice)));
+  news_ += "data: ";
+  news_ += output_text(event.choice);
+  news_ += "\n\n";
   state.told = true;
   for (std::string* told : {&state.text, &state.ids, &state.logprobs, &state.top_logprobs, &state.prompt_logprobs,
                             &state.prompt_top_logprobs}) {
@@ -78,11 +82,16 @@ void NativeAnswer::on_event(ChoiceEvent& event) {
 }
 
 void NativeAnswer::flush() {
+  if (incremental_) return flush_news();
+  size_t bytes = 0;
   for (size_t choice = 0; choice < states_.size(); ++choice) {
     if (!std::exchange(states_[choice].news, false)) continue;
     // An event with all text so far says what one that still waits for its client would have said.
-    exchange_->write(fmt::format("data: {}\n\n", output_text(choice)), static_cast<int64_t>(choice));
+    const std::string event = fmt::format("data: {}\n\n", output_text(choice));
+    bytes += event.size();
+    exchange_->write(event, static_cast<int64_t>(choice));
   }
+  is_long_ = bytes > kLong;
 }
 
 void NativeAnswer::add(State& state, const ChoiceEvent& event) const {
@@ -136,7 +145,8 @@ void NativeAnswer::append_alternatives(std::string& list, const engine::Position
 
 void NativeAnswer::on_complete() {
   if (request_.stream) {
-    exchange_->write(kDoneEvent);
+    news_ += kDoneEvent;
+    flush_news();
     exchange_->end_stream();
     return;
   }
@@ -147,7 +157,16 @@ void NativeAnswer::on_complete() {
   exchange_->respond({.status = 200, .body = std::move(answer), .headers = {}});
 }
 
-void NativeAnswer::on_failure(const Error& error) { end_with_error(*exchange_, request_.stream, error); }
+void NativeAnswer::on_failure(const Error& error) {
+  flush_news();
+  end_with_error(*exchange_, request_.stream, error);
+}
+
+void NativeAnswer::flush_news() {
+  if (news_.empty()) return;
+  exchange_->write(news_);
+  news_.clear();
+}
 
 std::string NativeAnswer::output_text(size_t choice) const {
   const State& state = states_[choice];

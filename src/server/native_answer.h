@@ -21,7 +21,7 @@ class NativeAnswer : public AnswerWriter {
                bool incremental, std::chrono::steady_clock::time_point arrival);
 
   bool wants_tokens() const override { return request_.stream; }
-  bool is_heavy() const override { return heavy_; }
+  bool is_heavy() const override { return has_logprobs_ || is_long_; }
   bool gathers() const override { return request_.stream && !incremental_; }
   void begin() override;
   void on_event(ChoiceEvent& event) override;
@@ -58,14 +58,17 @@ class NativeAnswer : public AnswerWriter {
   void append_entry(std::string& list, std::optional<double> logprob, int32_t token) const;
   void append_alternatives(std::string& list, const engine::PositionLogprobs& position) const;
   std::string output_text(size_t choice) const;
+  void flush_news();
 
   const std::shared_ptr<Exchange> exchange_;
   const GenerateRequest request_;
   const text::Tokenizer tokenizer_;
   const bool incremental_;
-  bool heavy_ = false;
+  bool has_logprobs_ = false;
+  bool is_long_ = false;  ///< what flush() said the last time
   const std::chrono::steady_clock::time_point arrival_;
   std::vector<State> states_;
+  std::string news_;  ///< events of an incremental stream that are to be sent
 };
 
 }  // namespace reprise::server

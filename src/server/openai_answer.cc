@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -69,8 +70,14 @@ void OpenAiAnswer::on_event(ChoiceEvent& event) {
 
 void OpenAiAnswer::on_complete() {
   if (options_.stream) {
-    if (options_.include_usage) exchange_->write(frame_ + "],\"usage\":" + usage_text() + "}\n\n");
-    exchange_->write(kDoneEvent);
+    if (options_.include_usage) {
+      chunks_ += frame_;
+      chunks_ += "],\"usage\":";
+      append_usage(chunks_);
+      chunks_ += "}\n\n";
+    }
+    chunks_ += kDoneEvent;
+    flush();
     exchange_->end_stream();
     return;
   }
@@ -80,28 +87,42 @@ void OpenAiAnswer::on_complete() {
                        {"model", options_.model}, {"system_fingerprint", nullptr}, {"choices", std::move(choices)}};
   std::string body = to_text(answer);
   body.pop_back();
-  body += ",\"usage\":" + usage_text() + "}";
+  body += ",\"usage\":";
+  append_usage(body);
+  body += '}';
   exchange_->respond({.status = 200, .body = std::move(body), .headers = {}});
 }
 
-void OpenAiAnswer::on_failure(const Error& error) { end_with_error(*exchange_, options_.stream, error); }
-
-void OpenAiAnswer::send_chunk(size_t choice, std::string_view body) {
-  std::string event = frame_;
-  event += fmt::format("{{\"index\":{},", choice);
-  event += body;
-  event += "}]";
-  if (options_.continuous_usage) {
-    event += ",\"usage\":" + usage_text();
-  } else if (options_.include_usage) {
-    event += ",\"usage\":null";
-  }
-  event += "}\n\n";
-  exchange_->write(event);
+void OpenAiAnswer::flush() {
+  if (chunks_.empty()) return;
+  exchange_->write(chunks_);
+  chunks_.clear();
 }
 
-std::string OpenAiAnswer::usage_text() const {
-  return fmt::format(
+void OpenAiAnswer::on_failure(const Error& error) {
+  flush();
+  end_with_error(*exchange_, options_.stream, error);
+}
+
+void OpenAiAnswer::add_chunk(size_t choice, std::string_view body) {
+  chunks_ += frame_;
+  chunks_ += "{\"index\":";
+  chunks_ += fmt::format_int(choice).c_str();
+  chunks_ += ',';
+  chunks_ += body;
+  chunks_ += "}]";
+  if (options_.continuous_usage) {
+    chunks_ += ",\"usage\":";
+    append_usage(chunks_);
+  } else if (options_.include_usage) {
+    chunks_ += ",\"usage\":null";
+  }
+  chunks_ += "}\n\n";
+}
+
+void OpenAiAnswer::append_usage(std::string& out) const {
+  fmt::format_to(
+      std::back_inserter(out),
       R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}})",
       prompt_tokens_, completion_tokens_, prompt_tokens_ + completion_tokens_, cached_tokens_);
 }

@@ -45,25 +45,27 @@ class OpenAiAnswer : public AnswerWriter {
   bool is_heavy() const override { return options_.heavy; }
   void begin() override;
   void on_event(ChoiceEvent& event) override;
+  void flush() override;
   void on_complete() override;
   void on_failure(const Error& error) override;
 
  protected:
-  /// Writes the chunks of an event, each by send_chunk().
+  /// Writes the chunks of an event, each by add_chunk().
   virtual void stream_event(const ChoiceEvent& event) = 0;
   /// A finished choice of an answer that is no stream.
   virtual Json choice_json(size_t choice, const engine::RequestOutput& output) = 0;
 
   /// `body`: the members of a choice behind its index, such as `"text":"a","finish_reason":null`.
-  void send_chunk(size_t choice, std::string_view body);
+  void add_chunk(size_t choice, std::string_view body);
   const OpenAiAnswerOptions& options() const { return options_; }
 
  private:
-  std::string usage_text() const;
+  void append_usage(std::string& out) const;
 
   const std::shared_ptr<Exchange> exchange_;
   const OpenAiAnswerOptions options_;
-  std::string frame_;  // of chunks, up to the choices
+  std::string frame_;   // of chunks, up to the choices
+  std::string chunks_;  // to be sent
   std::vector<std::unique_ptr<engine::RequestOutput>> outputs_;
   std::vector<bool> begun_;  // choices that something was heard of
   const int64_t prompt_tokens_;

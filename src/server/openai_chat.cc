@@ -30,7 +30,7 @@ class ChatAnswer : public OpenAiAnswer {
     if (!told_role_[event.choice]) {
       // Not before: what its usage says of the prompt is known by now.
       told_role_[event.choice] = true;
-      send(event.choice, R"({"role":"assistant","content":""})", "null", nullptr);
+      add(event.choice, R"({"role":"assistant","content":""})", "null", nullptr);
     }
     ChatChoiceStream& stream = *streams_[event.choice];
     std::vector<std::string> deltas = stream.push(event.text, event.output != nullptr);
@@ -40,8 +40,8 @@ class ChatAnswer : public OpenAiAnswer {
       // Text and tokens do not end at the same places: a token may come without text of its own.
       if (deltas.empty()) deltas.emplace_back(R"({"content":""})");
     }
-    for (const std::string& delta : deltas) send(event.choice, delta, std::exchange(logprobs, "null"), nullptr);
-    if (event.output) send(event.choice, "{}", "null", event.output.get());
+    for (const std::string& delta : deltas) add(event.choice, delta, std::exchange(logprobs, "null"), nullptr);
+    if (event.output) add(event.choice, "{}", "null", event.output.get());
   }
 
   Json choice_json(size_t choice, const engine::RequestOutput& output) override {
@@ -70,7 +70,7 @@ class ChatAnswer : public OpenAiAnswer {
     return calls && output.finish == engine::FinishReason::kStop ? "tool_calls" : std::string(finish_text(output));
   }
 
-  void send(size_t choice, std::string_view delta, std::string_view logprobs, const engine::RequestOutput* output) {
+  void add(size_t choice, std::string_view delta, std::string_view logprobs, const engine::RequestOutput* output) {
     std::string body = fmt::format("\"delta\":{},\"logprobs\":{},", delta, logprobs);
     if (output == nullptr) {
       body += R"("finish_reason":null,"matched_stop":null)";
@@ -78,7 +78,7 @@ class ChatAnswer : public OpenAiAnswer {
       body += fmt::format(R"("finish_reason":"{}","matched_stop":{})",
                           finish_of(*output, streams_[choice]->has_calls()), to_text(matched_stop(*output)));
     }
-    send_chunk(choice, body);
+    add_chunk(choice, body);
   }
 
   const text::AssistantParserOptions parser_;

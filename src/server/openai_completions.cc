@@ -105,7 +105,7 @@ class CompletionAnswer : public OpenAiAnswer {
     } else {
       body += R"(,"finish_reason":null,"matched_stop":null)";
     }
-    send_chunk(event.choice, body);
+    add_chunk(event.choice, body);
   }
 
   Json choice_json(size_t choice, const engine::RequestOutput& output) override {

@@ -33,44 +33,6 @@ TEST_F(HttpServerTest, StreamsPiecesAsTheyCome) {
   EXPECT_EQ(gone_, 0);
 }
 
-TEST_F(HttpServerTest, GathersPiecesButNeitherTheFirstNorTheLast) {
-  HttpServerOptions options;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  stream->write("data: 1\n\n");
-  client.receive_until("data: 1\n\n\r\n");
-  stream->write("data: 2\n\n");
-  client.receive_until("data: 2\n\n\r\n");
-  stream->write("data: 3\n\n");
-  stream->write("data: 4\n\n");
-  EXPECT_EQ(client.receive(50ms), "");
-  stream->end_stream();
-  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "12\r\ndata: 3\n\ndata: 4\n\n\r\n0\r\n\r\n");
-  EXPECT_THAT(client.ask(kHealth), StartsWith("HTTP/1.1 200"));
-}
-
-TEST_F(HttpServerTest, PutsNewsOfATopicInThePlaceOfWhatWasNotSent) {
-  HttpServerOptions options;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  for (const char* first : {"data: a\n\n", "data: b\n\n"}) {
-    stream->write(first, 7);
-    client.receive_until(std::string(first) + "\r\n");
-  }
-  stream->write("data: c\n\n", 7);
-  stream->write("data: d\n\n", 8);
-  stream->write("data: e\n\n", 7);
-  stream->write("data: f\n\n");
-  stream->end_stream();
-  EXPECT_EQ(client.receive_until("0\r\n\r\n"), "1b\r\ndata: e\n\ndata: d\n\ndata: f\n\n\r\n0\r\n\r\n");
-}
-
 TEST_F(HttpServerTest, StreamsToOldClientsUntilTheConnectionEnds) {
   start();
   RawClient client(port());
@@ -155,30 +117,6 @@ TEST_F(HttpServerTest, KeepsClientsThatReadHoweverMuchComesAtOnce) {
   EXPECT_GE(received, 24 * piece.size());
   EXPECT_TRUE(ended);
   EXPECT_EQ(server_->counters().given_up, 0);
-}
-
-TEST_F(HttpServerTest, SaysWhenAStreamHasRoomAgain) {
-  HttpServerOptions options;
-  options.max_unread_bytes = 1000;
-  options.gather_time = 60s;
-  start(options);
-  RawClient client(port());
-  client.send(post("/stream", "{}"));
-  const auto stream = exchange();
-  for (int i = 0; i < 2; ++i) {
-    stream->write("data: 1\n\n");
-    client.receive_until("data: 1\n\n\r\n");
-  }
-  std::promise<void> told;
-  EXPECT_TRUE(stream->when_room(true, [] { FAIL(); }));
-  stream->write("data: 2\n\n");  // not taken: gathered
-  EXPECT_TRUE(stream->when_room(false, [] { FAIL(); }));
-  EXPECT_FALSE(stream->when_room(true, [] { FAIL(); }));
-  stream->write(std::string(1000, 'x'));
-  EXPECT_FALSE(stream->when_room(false, [&told] { told.set_value(); }));
-  client.close();
-  EXPECT_EQ(told.get_future().wait_for(10s), std::future_status::ready);
-  EXPECT_TRUE(stream->when_room(true, [] { FAIL(); }));
 }
 
 TEST_F(HttpServerTest, B74AnswersHealthBesideManyHalfSentRequestsAndOpenStreams) {
