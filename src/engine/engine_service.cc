@@ -236,8 +236,8 @@ bool EngineService::turn() {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  publish();
   tell_turn_end();
+  publish();
   return true;
 }
 

@@ -71,8 +71,10 @@ class GenerationTest : public testing::Test {
 
   Calls generate(int failing_event, int failing_flush, bool silent = false) {
     Calls calls;
-    const auto relay = std::make_shared<EventRelay>([this](std::function<void()> task) { keep(std::move(task)); },
-                                                    [this](std::function<void()> task) { keep(std::move(task)); });
+    const auto keep_task = [this](std::function<void()> task) { keep(std::move(task)); };
+    const auto relay = std::make_shared<EventRelay>(EventRelay::Executor{keep_task, {}, keep_task},
+                                                    /*gather_time=*/std::chrono::milliseconds(0));
+    service_.on_turn_end([relay] { relay->end_turn(); });
     const auto exchange = std::make_shared<PatientExchange>();
     const GenerationHost host{service_, relay, std::make_shared<LiveRequests>(), std::make_shared<ServerMetrics>()};
     std::vector<engine::Request> requests(1);
