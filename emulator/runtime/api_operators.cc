@@ -4,6 +4,8 @@
 #include "emulator/kernel.h"
 #include "emulator/runtime/fault.h"
 #include "emulator/runtime/message_ring.h"
+#include "emulator/runtime/runtime.h"
+#include "emulator/runtime/thread_state.h"
 #include "emulator/runtime/trace.h"
 
 using reprise::emulator::CallKind;
@@ -18,6 +20,11 @@ int emulatorOperatorFault(const char* name) {
 
 void emulatorOperatorResult(const char* name, int code, const char* text) {
   const std::string_view reason = text ? text : "";
+  if (std::string_view(name).ends_with("GetWorkspaceSize")) {
+    reprise::emulator::Runtime& runtime = reprise::emulator::Runtime::instance();
+    const reprise::emulator::Lock lock(runtime.mutex());
+    reprise::emulator::ThreadState::current().clock += runtime.profile().timing.host_operator;
+  }
   if (code != 0) {
     reprise::emulator::note_failure(code, fmt::format("[{}] {}: {}", code, name, reason.empty() ? "failed" : reason));
   }

@@ -2,11 +2,26 @@
 #include <fmt/format.h>
 
 #include "emulator/runtime/api_support.h"
+#include "emulator/runtime/device.h"
 #include "emulator/runtime/message_ring.h"
 #include "emulator/runtime/statistics.h"
+#include "emulator/runtime/timing_report.h"
 #include "emulator/runtime/validation/validation.h"
 
 using namespace reprise::emulator;  // NOLINT(google-build-using-namespace): the interface is outside of it
+
+namespace {
+
+Status write_all_timing() {
+  Runtime& runtime = Runtime::instance();
+  const Lock lock(runtime.mutex());
+  for (const std::unique_ptr<Device>& device : runtime.devices()) {
+    if (Status status = write_timing(*device); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace
 
 aclError aclInit(const char* configPath) {
   EMULATOR_CALL_NEEDS(kNothing, Other, configPath);
@@ -14,6 +29,7 @@ aclError aclInit(const char* configPath) {
   Status status = FaultPlan::instance().load_environment();
   if (status.ok()) status = Trace::instance().open_environment();
   if (status.ok()) status = Validation::instance().open_environment();
+  if (status.ok()) status = check_timing_file();
   if (!status.ok()) {
     (void)Runtime::instance().finalize();
     return call.result(status);
@@ -25,6 +41,7 @@ aclError aclInit(const char* configPath) {
 aclError aclFinalize(void) {
   EMULATOR_CALL_NEEDS(kNothing, Other);
   Status status = write_statistics();
+  if (status.ok()) status = write_all_timing();
   // Calls of other threads are refused from here on.
   ApiCall::set_initialized(false);
   Validation::instance().finish();

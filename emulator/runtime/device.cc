@@ -21,10 +21,10 @@ void Device::fail(Status status) {
 
 void Device::clear() {
   memory.free_all();
-  statistics = {};
   error_ = {};
   core_limits_[0] = core_limits_[1] = 0;
   word_clocks_.clear();
+  word_orders_.clear();
   references = 0;
 }
 

@@ -8,6 +8,7 @@
 #include "emulator/runtime/device_memory.h"
 #include "emulator/runtime/profile.h"
 #include "emulator/runtime/resource_counter.h"
+#include "emulator/runtime/time_account.h"
 #include "emulator/runtime/validation/order.h"
 
 namespace reprise::emulator {
@@ -30,6 +31,7 @@ struct DeviceStatistics {
   double clock = 0;           // the latest end of any task
   double clock_at_reset = 0;
   double host_clock_at_reset = 0;  // of the thread that reset them
+  TimeAccount account;
 };
 
 /// Guarded by Runtime::mutex() but for the memory, which guards itself.
@@ -40,7 +42,7 @@ class Device {
   /// Null when the device works. A device error stays until the device is reset.
   const Status& error() const { return error_; }
   void fail(Status status);
-  /// Forgets errors, limits, memory and statistics.
+  /// Forgets errors, limits and memory. Statistics go on: they are read when all is over.
   void clear();
 
   /// Core limits for all that is prepared on the device; 0 where none is set.

@@ -70,6 +70,14 @@ double KernelTask::account(const Profile& profile, bool in_graph, DeviceStatisti
   statistics.bytes_written += cost_.bytes_written;
   statistics.multiply_adds += cost_.multiply_adds;
   statistics.kernel_time += seconds;
+  KernelTotals& totals = statistics.account.kernels[kernel_];
+  ++totals.runs;
+  if (in_graph) ++totals.graph_runs;
+  totals.bytes_read += cost_.bytes_read;
+  totals.bytes_written += cost_.bytes_written;
+  totals.multiply_adds += cost_.multiply_adds;
+  totals.seconds += seconds;
+  if (moved >= computed) totals.memory_seconds += seconds;
   return seconds + (in_graph ? timing.graph_kernel_start : timing.kernel_start);
 }
 

@@ -23,6 +23,7 @@ class KernelTask final : public Task {
 
   const Kernel& kernel() const { return *kernel_; }
   uint32_t blocks() const { return blocks_; }
+  const KernelCost& cost() const { return cost_; }
   const std::vector<std::byte>& arguments() const { return arguments_; }
 
  private:

@@ -117,6 +117,7 @@ const std::map<std::string, Setter, std::less<>>& setters() {
       {"value_wait", feature(&Features::value_wait)},
       {"software_sq", feature(&Features::software_sq)},
       {"host_launch", constant(&Timing::host_launch)},
+      {"host_operator", constant(&Timing::host_operator)},
       {"host_call", constant(&Timing::host_call)},
       {"host_replay", constant(&Timing::host_replay)},
       {"kernel_start", constant(&Timing::kernel_start)},

@@ -22,6 +22,7 @@ struct Features {
 /// Constants of the timing model. Seconds and units per second.
 struct Timing {
   double host_launch = 4.0e-6;         // the host's work for one launch of a kernel, without the operator's own
+  double host_operator = 6.0e-6;       // for the first phase of an operator: checks, shapes, tiling
   double host_call = 1.5e-6;           // for one record, wait, copy or other task
   double host_replay = 12.0e-6;        // for one launch of a graph
   double kernel_start = 2.5e-6;        // from one kernel's end to the next one's start on a stream

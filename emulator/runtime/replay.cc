@@ -9,6 +9,7 @@
 #include "emulator/runtime/condition.h"
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/event.h"
+#include "emulator/runtime/kernel_task.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
 
@@ -50,6 +51,7 @@ void Replay::run_line(const InnerStream& line, TaskContext& context) {
       if (i >= line.nodes.size() || context.aborted()) return;
       if (line.nodes[i]->disabled) continue;
       task = line.nodes[i]->task;
+      count(*task);
       Validation::instance().node_runs(*line.nodes[i], *task, notes(), context.line);
     }
     Status status = execute(*task, context);
@@ -71,6 +73,15 @@ void Replay::run_beside(const InnerStream& line, TaskContext context) {
   clock_ = std::max(clock_, context.clock);
   --beside_;
   runtime.progress().notify_all();
+}
+
+void Replay::count(const Task& task) {
+  if (task.kind() != TaskKind::kKernel) return;
+  // A graph inside a conditional task counts for the one that was launched.
+  if (outer_) return outer_->count(task);
+  const KernelCost& cost = static_cast<const KernelTask&>(task).cost();
+  ++kernels_;
+  bytes_moved_ += cost.bytes_read + cost.bytes_written;
 }
 
 void Replay::pass(size_t edge, double clock, OrderPointer order) {
@@ -108,9 +119,14 @@ Status ReplayTask::run(TaskContext& context) const {
   Validation& validation = Validation::instance();
   Replay replay(*graph_, bindings_, context.replay);
   if (!context.replay) replay.keep(validation.replay_began(*graph_, *this, context.line));
+  const double start = context.clock;
   Status status = replay.run(context);
   validation.replay_ended(replay.take_notes(), context.line);
   lock.lock();
+  if (!context.replay) {
+    context.device.statistics.account.graphs[graph_->id].add_replay(replay.kernels(), replay.bytes_moved(),
+                                                                    context.clock - start);
+  }
   queues.give_back(needed);
   graph_->active = false;
   runtime.progress().notify_all();

@@ -33,6 +33,9 @@ class Replay {
   /// What the validation layer keeps with the outermost replay; null while it is off.
   void keep(std::unique_ptr<ReplayNotes> notes) { notes_ = std::move(notes); }
   ReplayNotes* notes() { return outer_ ? outer_->notes() : notes_.get(); }
+  // What ran: with the lock held.
+  uint64_t kernels() const { return kernels_; }
+  uint64_t bytes_moved() const { return bytes_moved_; }
   std::unique_ptr<ReplayNotes> take_notes() { return std::move(notes_); }
   /// The record that an event's external record or wait means; 0: none.
   uint64_t binding(const Event& event) const;
@@ -42,6 +45,7 @@ class Replay {
  private:
   void run_line(const InnerStream& line, TaskContext& context);
   void run_beside(const InnerStream& line, TaskContext context);
+  void count(const Task& task);
 
   CapturedGraph& graph_;
   const ExternalBindings& bindings_;
@@ -50,6 +54,8 @@ class Replay {
   std::vector<OrderPointer> orders_;               // of the edges
   std::vector<std::unique_ptr<OrderLine>> lines_;  // of those beside
   std::unique_ptr<ReplayNotes> notes_;
+  uint64_t kernels_ = 0;
+  uint64_t bytes_moved_ = 0;
   Status failure_;
   size_t beside_ = 0;  // lines that other threads run
   double clock_ = 0;

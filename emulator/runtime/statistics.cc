@@ -36,7 +36,8 @@ Status write_statistics() {
   std::ofstream file(path);
   const char* separator = "[\n";
   for (const std::unique_ptr<Device>& device : runtime.devices()) {
-    if (device->contexts.empty()) continue;
+    const DeviceStatistics& it = device->statistics;
+    if (device->contexts.empty() && it.launches + it.replays + it.other_tasks == 0) continue;
     file << separator << statistics_as_json(*device);
     separator = ",\n";
   }
