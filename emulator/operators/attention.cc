@@ -30,7 +30,6 @@ Layout layout_of(const TensorArgument& tensor, std::string_view name, int64_t he
   const auto fits = [&](int32_t rank, bool sizes) {
     require(tensor.rank == rank && sizes, "{} has the wrong shape for the layout {}", what, name);
   };
-  Layout layout;
   if (name == "TND") {
     fits(3, dims[1] == heads && dims[2] == columns);
     return {1, dims[0], 0, {heads * columns, columns}, true};

@@ -172,12 +172,19 @@ void read_sum_inputs(Plan& plan, const aclTensor* x1, const aclTensor* x2, const
   tensors[kGamma] = plan.input(gamma, "gamma");
 }
 
+void require_16_bits(const TensorArgument& x) {
+  require(x.dtype == ACL_FLOAT16 || x.dtype == ACL_BF16, "x1 has dtype {}, expected 16-bit floating point",
+          static_cast<int>(x.dtype));
+}
+
 /// y1 int8, and y2 where there are scales for it; otherwise whatever y2 is, it is left alone.
 void check_quantized(NormTensors& tensors, int64_t columns) {
+  require_16_bits(tensors[kX1]);
   for (const NormTensor scales : {kScales1, kScales2, kZeroPoints1, kZeroPoints2}) {
     const int64_t count = tensors[scales].defined() ? tensors[scales].elements() : columns;
-    require(count == columns || count == 1, "scales or zero points have {} elements, expected {}", count, columns);
+    require(count == columns, "scales or zero points have {} elements, expected {} as gamma", count, columns);
   }
+  require(tensors[kScales2].defined() || !tensors[kZeroPoints2].defined(), "zeroPoints2 without scales2");
   if (!tensors[kScales2].defined()) tensors[kY2] = tensors[kScale2] = {};
   for (const NormTensor y : {kY1, kY2}) {
     require_dtype(tensors[y], ACL_INT8, "y1Out or y2Out");
@@ -206,8 +213,9 @@ aclnnStatus aclnnAddRmsNormGetWorkspaceSize(const aclTensor* x1, const aclTensor
     NormTensors tensors;
     read_sum_inputs(plan, x1, x2, gamma, tensors);
     tensors[kY1] = plan.output(yOut, "yOut");
-    tensors[kRstd] = plan.output(rstdOut, "rstdOut");
-    tensors[kSum] = plan.output(xOut, "xOut");
+    tensors[kRstd] = plan.optional_output(rstdOut);
+    tensors[kSum] = plan.optional_output(xOut);
+    if (rstdOut != nullptr) require_pointer(xOut, "xOut");
     const int64_t columns = check_norm(tensors, false);
     require_dtype(tensors[kY1], tensors[kX1].dtype, "yOut");
     require_shape_of(tensors[kY1], tensors[kX1], "yOut");
@@ -227,6 +235,7 @@ aclnnStatus aclnnAddRmsNormCastGetWorkspaceSize(const aclTensor* x1, const aclTe
     tensors[kRstd] = plan.output(rstdOut, "rstdOut");
     tensors[kSum] = plan.output(xOut, "xOut");
     const int64_t columns = check_norm(tensors, false);
+    require_16_bits(tensors[kX1]);
     require_dtype(tensors[kY1], ACL_FLOAT, "y1Out");
     require_dtype(tensors[kY2], tensors[kX1].dtype, "y2Out");
     for (const NormTensor y : {kY1, kY2}) require_shape_of(tensors[y], tensors[kX1], "y1Out or y2Out");
@@ -249,11 +258,17 @@ aclnnStatus aclnnAddRmsNormQuantGetWorkspaceSize(const aclTensor* x1, const aclT
     tensors[kZeroPoints1] = plan.optional_input(zeroPoints1Optional);
     tensors[kZeroPoints2] = plan.optional_input(zeroPoints2Optional);
     tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.optional_output(y2Out);
+    tensors[kY2] = plan.output(y2Out, "y2Out");
     tensors[kSum] = plan.output(xOut, "xOut");
-    require(axis == -1, "axis is {}, expected -1", axis);
+    require(axis == -1 && divMode, "axis is {} and divMode {}, expected -1 and true", axis, divMode);
     const int64_t columns = check_norm(tensors, false);
     check_quantized(tensors, columns);
+    // Two rows of the device's table.
+    const bool half = tensors[kX1].dtype == ACL_FLOAT16;
+    for (const NormTensor scale : {kScales1, kScales2})
+      require_dtype(tensors[scale], half ? ACL_FLOAT : ACL_BF16, "scales");
+    for (const NormTensor zero : {kZeroPoints1, kZeroPoints2})
+      require_dtype(tensors[zero], half ? ACL_INT32 : ACL_BF16, "zeroPoints");
     add_norm(plan, kAddRmsNormQuant, tensors,
              {.epsilon = epsilon, .columns = columns, .after = After::kQuantize, .divide = divMode ? 1 : 0});
   });
@@ -272,14 +287,16 @@ aclnnStatus aclnnAddRmsNormDynamicQuantGetWorkspaceSize(const aclTensor* x1, con
     tensors[kScales1] = plan.optional_input(smoothScale1Optional);
     tensors[kScales2] = plan.optional_input(smoothScale2Optional);
     tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.optional_output(y2Out);
+    tensors[kY2] = plan.output(y2Out, "y2Out");
     tensors[kSum] = plan.output(xOut, "xOut");
     tensors[kScale1] = plan.output(scale1Out, "scale1Out");
-    tensors[kScale2] = plan.optional_output(scale2Out);
+    tensors[kScale2] = plan.output(scale2Out, "scale2Out");
     const int64_t columns = check_norm(tensors, false);
     check_quantized(tensors, columns);
-    require(!tensors[kScales2].defined() || (tensors[kY2].defined() && tensors[kScale2].defined()),
-            "smoothScale2 without y2Out or scale2Out");
+    for (const NormTensor scale : {kScales1, kScales2})
+      require_dtype(tensors[scale], tensors[kX1].dtype, "smoothScale");
+    require(tensors[kGamma].rank == 1 && (tensors[kScales1].defined() || !tensors[kScales2].defined()),
+            "gamma has {} dimensions, or smoothScale2 is without smoothScale1", tensors[kGamma].rank);
     const int64_t rows = tensors[kX1].elements() / columns;
     for (const NormTensor scale : {kScale1, kScale2}) {
       require_dtype(tensors[scale], ACL_FLOAT, "scale1Out or scale2Out");

@@ -91,8 +91,8 @@ void build_quant(Plan& plan, const aclTensor* x, const aclTensor* scale, const a
   const TensorArgument offsets = plan.optional_input(offset);
   const TensorArgument to = plan.output(y, "y");
   require(is_float(from.dtype) && is_float(scales.dtype), "x or scale has the wrong dtype");
-  require(from.dtype == scales.dtype || scales.dtype == ACL_FLOAT, "scale has dtype {}, x has {}",
-          static_cast<int>(scales.dtype), static_cast<int>(from.dtype));
+  require(from.dtype == scales.dtype, "scale has dtype {}, x has {}", static_cast<int>(scales.dtype),
+          static_cast<int>(from.dtype));
   require(!offsets.defined() || offsets.dtype == scales.dtype, "offset has another dtype than scale");
   require(dtype == ACL_INT8 && to.dtype == ACL_INT8, "dstType is {}, expected int8", dtype);
   require(axis == -1 || axis == from.rank - 1, "axis is {}, expected the last one", axis);

@@ -158,15 +158,15 @@ bool run_swiglu_quant(const KernelCall<SwigluParameters>& call) {
 constexpr Kernel kSwigluQuant = make_kernel<SwigluParameters, run_swiglu_quant<true>>("SwiGluQuant");
 constexpr Kernel kDequantSwigluQuant = make_kernel<SwigluParameters, run_swiglu_quant<false>>("DequantSwigluQuant");
 
-bool is_dynamic(const char* mode) {
-  const std::string_view name = mode == nullptr ? "static" : mode;
+bool is_dynamic(const char* mode, const char* otherwise) {
+  const std::string_view name = mode == nullptr ? otherwise : mode;
   require(name == "static" || name == "dynamic", "quantMode is \"{}\"", name);
   return name == "dynamic";
 }
 
 /// Checks what both operators share, and launches.
 void add_swiglu_quant(Plan& plan, const Kernel& kernel, std::array<TensorArgument, kTensors> tensors,
-                      bool activate_left, const char* mode) {
+                      bool activate_left, bool dynamic) {
   const TensorArgument& x = tensors[kX];
   const TensorArgument& y = tensors[kY];
   require(x.rank >= 2 && y.rank == x.rank && x.columns() == 2 * y.columns() && x.rows() == y.rows(),
@@ -180,8 +180,7 @@ void add_swiglu_quant(Plan& plan, const Kernel& kernel, std::array<TensorArgumen
     const int64_t count = tensors[i].defined() ? tensors[i].elements() : 1;
     require(count == 1 || count == groups || count == groups * columns, "a scale or offset has {} elements", count);
   }
-  SwigluParameters parameters{
-      .inner = y.columns(), .activate_left = activate_left ? 1 : 0, .dynamic = is_dynamic(mode) ? 1 : 0};
+  SwigluParameters parameters{.inner = y.columns(), .activate_left = activate_left ? 1 : 0, .dynamic = dynamic ? 1 : 0};
   require(parameters.dynamic == 1 || tensors[kFactors].defined(), "static quantisation without scales");
   for (size_t i = 0; i < kY; ++i) tensors[i] = plan.contiguous(tensors[i]);
   for (size_t i = kY; i < kTensors; ++i) tensors[i] = plan.staged(tensors[i]);
@@ -216,7 +215,11 @@ aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor* x, const aclTensor
     tensors[kScaleOut] = plan.output(scaleOut, "scaleOut");
     require(is_float(tensors[kX].dtype), "x has dtype {}, expected floating point",
             static_cast<int>(tensors[kX].dtype));
-    add_swiglu_quant(plan, kSwigluQuant, tensors, activateLeft, quantModeOptional);
+    require(tensors[kFactors].defined() && tensors[kFactors].dtype == ACL_FLOAT,
+            "smoothScales are not float32 or absent");
+    require(tensors[kX].rank == 0 || tensors[kX].columns() <= 8192, "x has {} columns, expected at most 8192",
+            tensors[kX].columns());
+    add_swiglu_quant(plan, kSwigluQuant, tensors, activateLeft, is_dynamic(quantModeOptional, "dynamic"));
   });
 }
 
@@ -242,7 +245,7 @@ aclnnStatus aclnnDequantSwigluQuantGetWorkspaceSize(
     require(sums == tensors[kWeightScale].defined(), "weightScale goes with an x of int32 only");
     require(!tensors[kRowScale].defined() || tensors[kRowScale].elements() == tensors[kX].rows(),
             "activationScale has {} elements", tensors[kRowScale].elements());
-    add_swiglu_quant(plan, kDequantSwigluQuant, tensors, activateLeft, quantModeOptional);
+    add_swiglu_quant(plan, kDequantSwigluQuant, tensors, activateLeft, is_dynamic(quantModeOptional, "static"));
   });
 }
 

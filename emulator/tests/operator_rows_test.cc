@@ -84,6 +84,7 @@ TEST_F(Norms, OfSumsRoundTheSumFirst) {
     EXPECT_EQ(download(in2_), y);
     upload(in2_, x2_);
     const DeviceTensor wide = tensor({kRows, kColumns}, ACL_FLOAT);
+    if (dtype == ACL_FLOAT) continue;
     ASSERT_EQ(call(BOTH(aclnnAddRmsNormCast), in1_.handle, in2_.handle, weight_.handle, kEpsilon, wide.handle,
                    y_.handle, rstd_.handle, x_.handle),
               ACLNN_SUCCESS);
@@ -94,7 +95,14 @@ TEST_F(Norms, OfSumsRoundTheSumFirst) {
 
 TEST_F(Norms, ThatQuantiseEqualTheSeparateOperators) {
   prepare(ACL_BF16);
-  const DeviceTensor scales = tensor({kColumns}, ACL_BF16, random(kColumns, ACL_BF16, 20));
+  // Powers of two, so that multiplying with one is dividing by the other.
+  Numbers factors, divisors;
+  for (int64_t i = 0; i < kColumns; ++i) {
+    factors.push_back(std::ldexp(1.0, static_cast<int>(i % 6)));
+    divisors.push_back(1 / factors.back());
+  }
+  const DeviceTensor scales = tensor({kColumns}, ACL_BF16, factors);
+  const DeviceTensor unused = tensor({1}, ACL_INT8);
   const DeviceTensor offsets = tensor({kColumns}, ACL_BF16, random(kColumns, ACL_INT8, 5));
   ASSERT_EQ(call(BOTH(aclnnAddRmsNorm), in1_.handle, in2_.handle, weight_.handle, kEpsilon, y_.handle, rstd_.handle,
                  x_.handle),
@@ -104,8 +112,9 @@ TEST_F(Norms, ThatQuantiseEqualTheSeparateOperators) {
             ACLNN_SUCCESS);
   const Numbers expected = download(int8_);
   upload(int8_, Numbers(expected.size(), 0));
-  ASSERT_EQ(call(BOTH(aclnnAddRmsNormQuant), in1_.handle, in2_.handle, weight_.handle, scales.handle, nullptr,
-                 offsets.handle, nullptr, int64_t{-1}, kEpsilon, false, int8_.handle, nullptr, x_.handle),
+  ASSERT_EQ(call(BOTH(aclnnAddRmsNormQuant), in1_.handle, in2_.handle, weight_.handle,
+                 tensor({kColumns}, ACL_BF16, divisors).handle, nullptr, offsets.handle, nullptr, int64_t{-1}, kEpsilon,
+                 true, int8_.handle, unused.handle, x_.handle),
             ACLNN_SUCCESS);
   EXPECT_EQ(download(int8_), expected);
 
@@ -116,7 +125,7 @@ TEST_F(Norms, ThatQuantiseEqualTheSeparateOperators) {
   const Numbers dynamic_scales = download(row_scales);
   upload(row_scales, Numbers(kRows, 0));
   ASSERT_EQ(call(BOTH(aclnnAddRmsNormDynamicQuant), in1_.handle, in2_.handle, weight_.handle, smooth.handle, nullptr,
-                 kEpsilon, int8_.handle, nullptr, x_.handle, row_scales.handle, nullptr),
+                 kEpsilon, int8_.handle, unused.handle, x_.handle, row_scales.handle, unused.handle),
             ACLNN_SUCCESS);
   EXPECT_EQ(download(int8_), dynamic);
   EXPECT_EQ(download(row_scales), dynamic_scales);
@@ -170,6 +179,7 @@ TEST_F(Activations, GateTheOtherHalf) {
 
 TEST_F(Activations, ThatQuantiseEqualTheSeparateOperators) {
   const DeviceTensor in = tensor({3, 10}, ACL_BF16, random(30, ACL_BF16, 4));
+  const DeviceTensor ones = tensor({1}, ACL_FLOAT, {1});
   const DeviceTensor activated = tensor({3, 5}, ACL_BF16);
   const DeviceTensor y = tensor({3, 5}, ACL_INT8);
   const DeviceTensor scales = tensor({3}, ACL_FLOAT);
@@ -178,13 +188,14 @@ TEST_F(Activations, ThatQuantiseEqualTheSeparateOperators) {
   const Numbers expected = download(y);
   const Numbers expected_scales = download(scales);
   char mode[] = "dynamic";
-  ASSERT_EQ(call(BOTH(aclnnSwiGluQuant), in.handle, nullptr, nullptr, nullptr, true, mode, y.handle, scales.handle),
+  ASSERT_EQ(call(BOTH(aclnnSwiGluQuant), in.handle, ones.handle, nullptr, nullptr, true, mode, y.handle, scales.handle),
             ACLNN_SUCCESS);
   EXPECT_EQ(download(y), expected);
   EXPECT_EQ(download(scales), expected_scales);
   char wrong[] = "other";
-  EXPECT_EQ(call(BOTH(aclnnSwiGluQuant), in.handle, nullptr, nullptr, nullptr, true, wrong, y.handle, scales.handle),
-            ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(
+      call(BOTH(aclnnSwiGluQuant), in.handle, ones.handle, nullptr, nullptr, true, wrong, y.handle, scales.handle),
+      ACLNN_ERR_PARAM_INVALID);
 }
 
 TEST_F(Activations, OfSumsOfInt8ProductsAreDequantisedFirst) {
