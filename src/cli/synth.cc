@@ -6,13 +6,14 @@
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "load/synthesize.h"
+#include "text/tokenizer.h"
 
 namespace reprise::cli {
 
 void add_synth(CommandLine& program) {
   CommandLine& command = program.command("synth", "Write a random checkpoint of a real model's shape, for measuring");
   struct Options {
-    std::string shape, output;
+    std::string shape, output, tokenizer;
     uint64_t seed = 0;
   };
   const auto options = std::make_shared<Options>();
@@ -22,10 +23,17 @@ void add_synth(CommandLine& program) {
   command.option("output", options->output, "directory to write");
   command.required();
   command.option("--seed", options->seed, "of the random weights");
+  command.option("--tokenizer", options->tokenizer,
+                 "directory with a tokenizer.json, which is copied: without one a model cannot be served. It may have "
+                 "fewer ids than the model, of which those beyond have no text");
   command.on_run([options] {
     ProgressBar bar;
     load::SynthesisOptions synthesis;
     synthesis.seed = options->seed;
+    if (!options->tokenizer.empty()) {
+      synthesis.tokenizer = options->tokenizer;
+      synthesis.tokenizer_ids = text::load_tokenizer(options->tokenizer).vocabulary_size();
+    }
     watch_interrupts();
     synthesis.progress = [&](uint64_t done, uint64_t total) {
       // Thrown, so that the writer takes its unfinished file away.

@@ -135,10 +135,25 @@ void write_index(const std::filesystem::path& directory, const std::vector<Shard
 
 }  // namespace
 
+namespace {
+
+void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
+  constexpr size_t kMostBytes = size_t{256} << 20;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    if (std::filesystem::exists(from / name)) write_small_file(to / name, read_file(from / name, kMostBytes));
+  }
+}
+
+}  // namespace
+
 void synthesize_checkpoint(const std::string& shape, const std::filesystem::path& directory,
                            const SynthesisOptions& options) {
   const std::string config_text = find_config(shape);
   const ModelConfig config = ModelConfig::parse(config_text, shape);
+  if (options.tokenizer_ids > config.vocab_size) {
+    throw Error(ErrorCode::kInvalidArgument, "the tokenizer of {} has ids up to {}, but the vocabulary of {} is {}",
+                options.tokenizer.string(), options.tokenizer_ids - 1, printable(shape), config.vocab_size);
+  }
   if (config.quantization.quantizes_anything()) {
     throw Error(ErrorCode::kUnsupported, "{}: random weights are float, not quantised", shape)
         .remedy("quantise the written model");
@@ -171,6 +186,7 @@ void synthesize_checkpoint(const std::string& shape, const std::filesystem::path
     writer.finish();
   }
   if (shards.size() > 1) write_index(directory, shards, total);
+  if (!options.tokenizer.empty()) copy_tokenizer(options.tokenizer, directory);
   const bool known = config_of_shape(shape).has_value();
   if (known) write_small_file(directory / "generation_config.json", generation_config_of_shapes());
   write_small_file(directory / "config.json", config_text);

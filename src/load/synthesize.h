@@ -9,6 +9,10 @@ namespace reprise::load {
 
 struct SynthesisOptions {
   uint64_t seed = 0;
+  /// Directory whose tokenizer.json, and tokenizer_config.json if there is one, are copied; empty: none.
+  std::filesystem::path tokenizer;
+  /// One more than its largest id: a shape with fewer is refused.
+  int64_t tokenizer_ids = 0;
   /// A shard ends before the tensor that would make it larger; a single tensor may.
   uint64_t max_shard_bytes = 5'000'000'000;
   /// Called after every few megabytes with the bytes of weights written and to write.
@@ -16,11 +20,12 @@ struct SynthesisOptions {
 };
 
 /// Makes a random checkpoint of a real shape, for measuring without a download: config.json, generation_config.json and
-/// bfloat16 safetensors (shards and an index above max_shard_bytes), without a tokenizer. `shape` is a known shape (see
-/// load/model_shapes.h), a config.json or a directory that has one. Weights and biases are normal with deviation 0.02,
-/// norms with 0.05 around 1. A value depends on the seed, the tensor's name and its index alone, not on the shards.
-/// config.json is written last, so that an interrupted directory does not pass for a model. Throws kNotFound for an
-/// unknown shape, kInvalidArgument when `directory` already holds a model, kIo (no room on the disk, for one).
+/// bfloat16 safetensors (shards and an index above max_shard_bytes), with a tokenizer if one is given. `shape` is a
+/// known shape (see load/model_shapes.h), a config.json or a directory that has one. Weights and biases are normal with
+/// deviation 0.02, norms with 0.05 around 1. A value depends on the seed, the tensor's name and its index alone, not on
+/// the shards. config.json is written last, so that an interrupted directory does not pass for a model. Throws
+/// kNotFound for an unknown shape, kInvalidArgument when `directory` already holds a model or the tokenizer has more
+/// ids than the shape, kIo (no room on the disk, for one).
 void synthesize_checkpoint(const std::string& shape, const std::filesystem::path& directory,
                            const SynthesisOptions& options = {});
 

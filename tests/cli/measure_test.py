@@ -359,16 +359,20 @@ class Synth(unittest.TestCase):
         directory = program.temporary_directory(self)
         (directory / "config.json").write_text(json.dumps({**SMALL, "vocab_size": 2048}))
         model = directory / "model"
-        program.run_well("synth", directory / "config.json", model)
-        (model / "tokenizer.json").write_bytes((program.MINI / "tokenizer.json").read_bytes())
+        program.run_well("synth", directory / "config.json", model, "--tokenizer", program.MINI)
+        self.assertEqual((model / "tokenizer.json").read_bytes(), (program.MINI / "tokenizer.json").read_bytes())
         texts = [program.run_well("generate", "-m", model, "-p", "Question", "-n", 20, "--ignore-eos", "--mode", mode,
                                   "--temperature", 0).stdout for mode in program.MODES]
         self.assertEqual(texts, texts[:1] * 4)
 
     def test_wrong_shapes_are_named(self):
         directory = program.temporary_directory(self)
+        (directory / "config.json").write_text(json.dumps(SMALL))
         for arguments, message in ((("qwen9-1b", directory / "x"), "qwen9-1b"),
-                                   ((directory / "absent.json", directory / "x"), "absent.json")):
+                                   ((directory / "absent.json", directory / "x"), "absent.json"),
+                                   (("qwen3-0.6b", directory / "x", "--tokenizer", directory), "tokenizer.json"),
+                                   ((directory / "config.json", directory / "x", "--tokenizer", program.MINI),
+                                    "the vocabulary of")):
             done = program.run("synth", *arguments)
             self.assertIn(done.returncode, (2, 3))
             self.assertIn(message, done.stderr)
