@@ -91,9 +91,9 @@ class Answer final : public HttpReceiver, public std::enable_shared_from_this<An
     if (update.cached_tokens) record_.cached_tokens = *update.cached_tokens;
     const int64_t tokens = update.output_tokens.value_or(-1);
     const bool more = tokens > (events_.empty() ? 0 : std::max<int64_t>(0, events_.back().tokens));
-    // The end may bring tokens that have no text; an event with neither, such as the usage alone, takes no time.
-    const bool ends_with_tokens = !update.finish_reason.empty() && more && !events_.empty();
-    if (update.has_content || ends_with_tokens) events_.push_back({seconds, tokens});
+    // Tokens may have no text of their own; a role, which brings neither, and the usage behind the end take no time.
+    const bool brings_tokens = more && record_.finish_reason.empty();
+    if (update.has_content || brings_tokens) events_.push_back({seconds, tokens});
     if (!update.finish_reason.empty()) {
       record_.finish_reason = update.finish_reason;
       finish_seconds_ = seconds;
