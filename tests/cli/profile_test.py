@@ -6,11 +6,74 @@ import program
 from server import Server
 
 
+def read_trace(path):
+    """The events of a trace, after a check against the Trace Event Format as Perfetto's importer takes it: no slice is
+    dropped, cut or moved to a track of its own. Times are whole nanoseconds here."""
+    def wrong(event, reason):
+        raise AssertionError(f"{path}: {reason}: {event}")
+
+    def nanoseconds(event, key):
+        value = event.get(key)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e15:
+            wrong(event, f"{key} is no time")
+        whole = round(value * 1e3)
+        if abs(value * 1e3 - whole) > 1e-3:
+            wrong(event, f"{key} is finer than a nanosecond")
+        return whole
+
+    def refuse(constant):
+        raise AssertionError(f"{path}: {constant} is no JSON")
+
+    trace = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+    events = trace["traceEvents"]
+    processes, tracks, counters = set(), {}, {}
+    for event in events:
+        if not isinstance(event.get("name"), str) or not event["name"]:
+            wrong(event, "no name")
+        # An importer reads ids as 32-bit numbers, and 0 as the idle process.
+        if type(event.get("pid")) is not int or not 0 < event["pid"] < 2**31:
+            wrong(event, "no process")
+        if event["ph"] == "M":
+            if event["name"] not in ("process_name", "thread_name") or not isinstance(event["args"]["name"], str):
+                wrong(event, "unknown metadata")
+            processes.add(event["pid"])
+        elif event["ph"] == "X":
+            if type(event.get("tid")) is not int or not 0 <= event["tid"] < 2**31:
+                wrong(event, "no thread")
+            begin = nanoseconds(event, "ts")
+            tracks.setdefault((event["pid"], event["tid"]), []).append(
+                (begin, -(begin + nanoseconds(event, "dur")), event))
+        elif event["ph"] == "C":
+            if not event["args"] or not all(type(value) in (int, float) for value in event["args"].values()):
+                wrong(event, "a counter without numbers")
+            at = nanoseconds(event, "ts")
+            if at < counters.get(event["name"], 0):
+                wrong(event, "a counter goes back in time")
+            counters[event["name"]] = at
+        else:
+            wrong(event, "unknown phase")
+        if not isinstance(event.get("args", {}), dict):
+            wrong(event, "args are no object")
+    for (process, _), slices in tracks.items():
+        if process not in processes:
+            wrong(slices[0][2], "a process without a name")
+        ends = []  # of the slices around the next one
+        for begin, end, event in sorted(slices, key=lambda one: one[:2]):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if ends and -end > ends[-1]:
+                wrong(event, "overlaps another slice of its track")
+            if ends and process == 2:
+                wrong(event, "a device does two things at once in one lane")
+            ends.append(-end)
+    return events
+
+
 class CaptureProfile(unittest.TestCase):
     def check_files(self, directory):
         for name in ("tables.txt", "trace.json", "memory.json"):
             self.assertTrue((directory / name).is_file(), name)
-        events = json.loads((directory / "trace.json").read_text())["traceEvents"]
+        events = read_trace(directory / "trace.json")
         self.assertGreater(sum(event["ph"] == "X" and event["pid"] == 2 for event in events), 50)
         self.assertGreater(len(json.loads((directory / "memory.json").read_text())["events"]), 0)
         return (directory / "tables.txt").read_text()
@@ -68,7 +131,7 @@ class StepProfile(unittest.TestCase):
             server.post("/generate", generate)
             self.assertEqual(len(list(directory.glob("profile-*/trace.json"))), 2)
             last = max(directory.glob("profile-*"), key=lambda path: path.name)
-            events = json.loads((last / "trace.json").read_text())["traceEvents"]
+            events = read_trace(last / "trace.json")
             self.assertEqual(sum(event["name"].startswith(("decode step of", "prompt step of")) for event in events), 3)
             self.assertEqual(server.ask("GET", "/stop_profile")[0], 200)
             self.assertEqual(server.post("/generate", generate)[1]["text"], plain)
