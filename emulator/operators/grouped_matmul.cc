@@ -1,5 +1,5 @@
-// aclnnGroupedMatmulV4: rows in groups, each multiplied by a matrix of its own. Rows behind the last group are not
-// written.
+// aclnnGroupedMatmulV4 and V5: rows in groups, each multiplied by a matrix of its own. Rows behind the last group are
+// not written.
 #include <algorithm>
 #include <vector>
 
@@ -96,7 +96,10 @@ bool run_int8_grouped(const KernelCall<GroupedParameters>& call) {
       for (int64_t m = 0; m < rows; ++m) sums[static_cast<size_t>(m * outputs + n)] = dot(x + m * inner, column, inner);
     });
     Int8Terms terms{ColumnValues(row_of(call[kScale], g, outputs), 1.0F), {}, ColumnValues({}), false};
-    if (call[kBias].defined()) {
+    const bool float_bias = call[kBias].defined() && call[kBias]->dtype == ACL_BF16;
+    if (float_bias) terms.bias = ColumnValues(row_of(call[kBias], g, outputs));
+    terms.has_bias = float_bias;
+    if (call[kBias].defined() && !float_bias) {
       const auto* bias = call[kBias].data<int32_t>() + static_cast<int64_t>(g) * outputs;
       terms.integer_bias.assign(bias, bias + outputs);
     }
@@ -157,20 +160,29 @@ void check_float(const GroupedArguments& a) {
           "x, weight and out have the dtypes {}, {} and {}", static_cast<int>(a.x.dtype),
           static_cast<int>(a.matrix.dtype), static_cast<int>(a.out.dtype));
   require(!a.scale.defined() && !a.row_scale.defined(), "scales of floating-point weights");
-  require(!a.bias.defined() || a.bias.dtype == a.x.dtype || a.bias.dtype == ACL_FLOAT, "the bias has dtype {}",
-          static_cast<int>(a.bias.dtype));
+  const aclDataType bias = a.x.dtype == ACL_BF16 ? ACL_FLOAT : a.x.dtype;
+  require(!a.bias.defined() || a.bias.dtype == bias, "the bias has dtype {}, expected {}",
+          static_cast<int>(a.bias.dtype), static_cast<int>(bias));
 }
 
-void check_int8(const GroupedArguments& a) {
+/// The table of the 910B for int8; `version` 5 has one row more.
+void check_int8(const GroupedArguments& a, int version) {
   require(a.matrix.dtype == ACL_INT8, "weight has dtype {}, expected int8", static_cast<int>(a.matrix.dtype));
-  require(!a.bias.defined() || a.bias.dtype == ACL_INT32, "the bias has dtype {}", static_cast<int>(a.bias.dtype));
   require(!a.row_scale.defined() || a.row_scale.dtype == ACL_FLOAT, "the scale of rows is not float32");
-  const bool plain = a.scale.defined() && (a.scale.dtype == ACL_FLOAT || a.scale.dtype == ACL_BF16);
+  const aclDataType scale = a.scale.dtype;
+  const aclDataType bias = a.bias.dtype;
+  const bool integer_bias = !a.bias.defined() || bias == ACL_INT32;
   bool fits = false;
-  if (a.out.dtype == ACL_BF16) fits = plain;
-  if (a.out.dtype == ACL_FLOAT16) fits = plain && a.scale.dtype == ACL_FLOAT;
-  if (a.out.dtype == ACL_INT32) fits = !a.scale.defined() && !a.row_scale.defined();
-  require(fits, "scale and out have the dtypes {} and {}", static_cast<int>(a.scale.dtype),
+  if (a.out.dtype == ACL_BF16) {
+    const bool float_bias = !a.bias.defined() || bias == ACL_BF16;
+    fits = (scale == ACL_BF16 && integer_bias) ||
+           (version == 5 && float_bias && (scale == ACL_FLOAT || scale == ACL_BF16));
+    require(fits || version == 5 || scale != ACL_FLOAT,
+            "out of bfloat16 with scales of float32: V5 takes them, V4 only those of bfloat16");
+  }
+  if (a.out.dtype == ACL_FLOAT16) fits = scale == ACL_FLOAT && integer_bias;
+  if (a.out.dtype == ACL_INT32) fits = !a.scale.defined() && !a.row_scale.defined() && integer_bias;
+  require(fits, "scale, bias and out have the dtypes {}, {} and {}", static_cast<int>(scale), static_cast<int>(bias),
           static_cast<int>(a.out.dtype));
 }
 
@@ -191,10 +203,10 @@ void check_shapes(const GroupedArguments& a) {
           a.row_scale.elements());
 }
 
-void add_grouped(Plan& plan, const GroupedArguments& a, int64_t list_type) {
+void add_grouped(Plan& plan, const GroupedArguments& a, int64_t list_type, int version) {
   const bool int8 = a.x.dtype == ACL_INT8;
   if (int8) {
-    check_int8(a);
+    check_int8(a, version);
   } else {
     check_float(a);
   }
@@ -206,46 +218,99 @@ void add_grouped(Plan& plan, const GroupedArguments& a, int64_t list_type) {
               a.matrix.dims[0] * ((a.matrix.dims[2] + 255) / 256));
 }
 
+/// The arguments of both versions.
+struct GroupedCall {
+  const aclTensorList *x, *weight, *bias, *scale, *offset, *antiquant_scale, *antiquant_offset, *row_scale;
+  const aclTensor* groups;
+  const aclTensorList *activation, *activation_scale, *activation_offset;
+  int64_t split, type, list_type, act;
+  const aclTensorList *out, *feature_out, *scale_out;
+};
+
+void build_grouped(Plan& plan, const GroupedCall& call, int version) {
+  for (const aclTensorList* list : {call.x, call.weight, call.out}) {
+    require_pointer(list, "x, weight or out");
+    require(list->tensors.size() == 1, "a list has {} tensors, expected 1", list->tensors.size());
+  }
+  GroupedArguments a;
+  a.x = single(plan.input_list(call.x), "x");
+  a.matrix = single(plan.input_list(call.weight), "weight");
+  a.bias = single(plan.input_list(call.bias), "bias");
+  a.scale = single(plan.input_list(call.scale), "scale");
+  require_absent(plan, call.offset, "offset");
+  require_absent(plan, call.antiquant_scale, "antiquantScale");
+  require_absent(plan, call.antiquant_offset, "antiquantOffset");
+  a.row_scale = single(plan.input_list(call.row_scale), "perTokenScale");
+  a.groups = plan.input(call.groups, "groupList");
+  require_absent(plan, call.activation, "activationInput");
+  require_absent(plan, call.activation_scale, "activationQuantScale");
+  require_absent(plan, call.activation_offset, "activationQuantOffset");
+  require(call.split == 2 || call.split == 3, "splitItem is {}, expected 2 or 3 for one output", call.split);
+  require(call.type == 0, "groupType is {}, expected 0", call.type);
+  require(call.list_type == kPrefixSums || call.list_type == kCounts, "groupListType is {}", call.list_type);
+  require(call.act == 0, "actType is {}, expected 0", call.act);
+  require(call.feature_out == nullptr && call.scale_out == nullptr, "activation outputs are not supported");
+  a.out = single(plan.output_list(call.out), "out");
+  add_grouped(plan, a, call.list_type, version);
+}
+
 }  // namespace
 }  // namespace reprise::emulator
 
 using namespace reprise::emulator;
 
-extern "C" aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(
-    const aclTensorList* x, const aclTensorList* weight, const aclTensorList* biasOptional,
-    const aclTensorList* scaleOptional, const aclTensorList* offsetOptional,
-    const aclTensorList* antiquantScaleOptional, const aclTensorList* antiquantOffsetOptional,
-    const aclTensorList* perTokenScaleOptional, const aclTensor* groupListOptional,
-    const aclTensorList* activationInputOptional, const aclTensorList* activationQuantScaleOptional,
-    const aclTensorList* activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType,
-    int64_t actType, aclTensorList* out, aclTensorList* activationFeatureOutOptional,
-    aclTensorList* dynQuantScaleOutOptional, uint64_t* workspaceSize, aclOpExecutor** executor) {
+// The parameters that both versions have before and behind V5's tuning.
+#define GROUPED_INPUTS                                                                                                 \
+  const aclTensorList *x, const aclTensorList *weight, const aclTensorList *biasOptional,                              \
+      const aclTensorList *scaleOptional, const aclTensorList *offsetOptional,                                         \
+      const aclTensorList *antiquantScaleOptional, const aclTensorList *antiquantOffsetOptional,                       \
+      const aclTensorList *perTokenScaleOptional, const aclTensor *groupListOptional,                                  \
+      const aclTensorList *activationInputOptional, const aclTensorList *activationQuantScaleOptional,                 \
+      const aclTensorList *activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType, \
+      int64_t actType
+#define GROUPED_OUTPUTS                                                                                     \
+  aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, \
+      uint64_t *workspaceSize, aclOpExecutor **executor
+#define GROUPED_CALL              \
+  {x,                             \
+   weight,                        \
+   biasOptional,                  \
+   scaleOptional,                 \
+   offsetOptional,                \
+   antiquantScaleOptional,        \
+   antiquantOffsetOptional,       \
+   perTokenScaleOptional,         \
+   groupListOptional,             \
+   activationInputOptional,       \
+   activationQuantScaleOptional,  \
+   activationQuantOffsetOptional, \
+   splitItem,                     \
+   groupType,                     \
+   groupListType,                 \
+   actType,                       \
+   out,                           \
+   activationFeatureOutOptional,  \
+   dynQuantScaleOutOptional}
+
+extern "C" {
+
+aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(GROUPED_INPUTS, GROUPED_OUTPUTS) {
   return phase_one("aclnnGroupedMatmulV4", workspaceSize, executor, [&](Plan& plan) {
-    for (const aclTensorList* list : {x, weight, static_cast<const aclTensorList*>(out)}) {
-      require_pointer(list, "x, weight or out");
-      require(list->tensors.size() == 1, "a list has {} tensors, expected 1", list->tensors.size());
-    }
-    GroupedArguments a;
-    a.x = single(plan.input_list(x), "x");
-    a.matrix = single(plan.input_list(weight), "weight");
-    a.bias = single(plan.input_list(biasOptional), "bias");
-    a.scale = single(plan.input_list(scaleOptional), "scale");
-    require_absent(plan, offsetOptional, "offset");
-    require_absent(plan, antiquantScaleOptional, "antiquantScale");
-    require_absent(plan, antiquantOffsetOptional, "antiquantOffset");
-    a.row_scale = single(plan.input_list(perTokenScaleOptional), "perTokenScale");
-    a.groups = plan.input(groupListOptional, "groupList");
-    require_absent(plan, activationInputOptional, "activationInput");
-    require_absent(plan, activationQuantScaleOptional, "activationQuantScale");
-    require_absent(plan, activationQuantOffsetOptional, "activationQuantOffset");
-    require(splitItem == 2 || splitItem == 3, "splitItem is {}, expected 2 or 3 for one output", splitItem);
-    require(groupType == 0, "groupType is {}, expected 0", groupType);
-    require(groupListType == kPrefixSums || groupListType == kCounts, "groupListType is {}", groupListType);
-    require(actType == 0, "actType is {}, expected 0", actType);
-    require(activationFeatureOutOptional == nullptr && dynQuantScaleOutOptional == nullptr,
-            "activation outputs are not supported");
-    a.out = single(plan.output_list(out), "out");
-    add_grouped(plan, a, groupListType);
+    const GroupedCall call = GROUPED_CALL;
+    build_grouped(plan, call, 4);
   });
 }
+
+// What the tuning asks for changes no number.
+aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(GROUPED_INPUTS, const aclIntArray* /*tuningConfigOptional*/,
+                                                 GROUPED_OUTPUTS) {
+  return phase_one("aclnnGroupedMatmulV5", workspaceSize, executor, [&](Plan& plan) {
+    const GroupedCall call = GROUPED_CALL;
+    build_grouped(plan, call, 5);
+  });
+}
+
+}  // extern "C"
+
 EMULATOR_PHASE_TWO(aclnnGroupedMatmulV4)
+EMULATOR_PHASE_TWO(aclnnGroupedMatmulV5)

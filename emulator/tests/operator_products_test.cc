@@ -258,8 +258,13 @@ class GroupedProducts : public Products {
   }
   aclnnStatus multiply(aclTensorList* x, aclTensorList* w, aclTensorList* scale, aclTensorList* rows, aclTensor* groups,
                        int64_t type, aclTensorList* y) {
-    return call(BOTH(aclnnGroupedMatmulV4), x, w, nullptr, scale, nullptr, nullptr, nullptr, rows, groups, nullptr,
-                nullptr, nullptr, int64_t{3}, int64_t{0}, type, int64_t{0}, y, nullptr, nullptr);
+    return call(BOTH(aclnnGroupedMatmulV5), x, w, nullptr, scale, nullptr, nullptr, nullptr, rows, groups, nullptr,
+                nullptr, nullptr, int64_t{3}, int64_t{0}, type, int64_t{0}, nullptr, y, nullptr, nullptr);
+  }
+  aclnnStatus multiply_v4(aclTensorList* x, aclTensorList* w, aclTensorList* scale, aclTensor* groups,
+                          aclTensorList* y) {
+    return call(BOTH(aclnnGroupedMatmulV4), x, w, nullptr, scale, nullptr, nullptr, nullptr, nullptr, groups, nullptr,
+                nullptr, nullptr, int64_t{3}, int64_t{0}, int64_t{1}, int64_t{0}, y, nullptr, nullptr);
   }
 
  private:
@@ -305,6 +310,24 @@ TEST_F(GroupedProducts, TakeAMatrixForEachGroup) {
     expect_near(download(y), expected, unit(ACL_BF16), 1e-5);
     EXPECT_EQ(multiply(x, w, scale, row_scale, groups, 2, list(y, {n, 1})), ACLNN_ERR_PARAM_INVALID);
   }
+}
+
+TEST_F(GroupedProducts, OfInt8TakeTheScalesOfTheirVersion) {
+  aclTensorList* const x = list(tensor({2, 3}, ACL_INT8, {1, 2, 3, 4, 5, 6}), {3, 1});
+  aclTensorList* const w = list(tensor({1, 3, 2}, ACL_INT8, {1, 0, 0, 1, 1, 1}), {6, 2, 1});
+  const DeviceTensor groups = tensor({1}, ACL_INT64, {2});
+  const DeviceTensor y = tensor({2, 2}, ACL_BF16);
+  ASSERT_EQ(multiply_v4(x, w, list(tensor({1, 2}, ACL_BF16, {0.5, 2}), {2, 1}), groups, list(y, {2, 1})),
+            ACLNN_SUCCESS);
+  EXPECT_EQ(download(y), (Numbers{2, 10, 5, 22}));
+  aclGetRecentErrMsg();
+  aclTensorList* const wide = list(tensor({1, 2}, ACL_FLOAT, {0.5, 2}), {2, 1});
+  EXPECT_EQ(multiply_v4(x, w, wide, groups, list(y, {2, 1})), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(std::string(aclGetRecentErrMsg()), testing::HasSubstr("V5 takes them"));
+  EXPECT_EQ(multiply(x, w, wide, nullptr, groups, 1, list(y, {2, 1})), ACLNN_SUCCESS);
+  const DeviceTensor sums = tensor({2, 2}, ACL_INT32);
+  ASSERT_EQ(multiply_v4(x, w, nullptr, groups, list(sums, {2, 1})), ACLNN_SUCCESS);
+  EXPECT_EQ(download(sums), (Numbers{4, 5, 10, 11}));
 }
 
 TEST_F(GroupedProducts, NoticeGroupsBeyondTheRows) {

@@ -188,6 +188,18 @@ aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(
     int64_t actType, aclTensorList* out, aclTensorList* activationFeatureOutOptional,
     aclTensorList* dynQuantScaleOutOptional, uint64_t* workspaceSize, aclOpExecutor** executor);
 aclnnStatus aclnnGroupedMatmulV4(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
+/* Beside what V4 takes: scales of float32 (int8 weights) with a result of bfloat16. */
+aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(
+    const aclTensorList* x, const aclTensorList* weight, const aclTensorList* biasOptional,
+    const aclTensorList* scaleOptional, const aclTensorList* offsetOptional,
+    const aclTensorList* antiquantScaleOptional, const aclTensorList* antiquantOffsetOptional,
+    const aclTensorList* perTokenScaleOptional, const aclTensor* groupListOptional,
+    const aclTensorList* activationInputOptional, const aclTensorList* activationQuantScaleOptional,
+    const aclTensorList* activationQuantOffsetOptional, int64_t splitItem, int64_t groupType, int64_t groupListType,
+    int64_t actType, const aclIntArray* tuningConfigOptional, aclTensorList* out,
+    aclTensorList* activationFeatureOutOptional, aclTensorList* dynQuantScaleOutOptional, uint64_t* workspaceSize,
+    aclOpExecutor** executor);
+aclnnStatus aclnnGroupedMatmulV5(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 
 /* beta * self + alpha * batch1 @ batch2. Products of 16-bit floats stay in float32 until the sum when cubeMathType
  * keeps the dtype. */
