@@ -71,8 +71,9 @@ std::vector<int64_t> lengths_of(const aclIntArray* list, bool prefix_sums, int64
   if (list == nullptr || list->values.empty()) return lengths;
   const std::vector<int64_t>& values = list->values;
   const auto count = static_cast<int64_t>(values.size());
-  require(count == sequences || (count == 1 && !prefix_sums), "{} has {} elements, expected {}", name, count,
-          sequences);
+  // Of a longer list the first ones count, of a single one all sequences.
+  require(count == sequences || (!prefix_sums && (count == 1 || count > sequences)), "{} has {} elements, expected {}",
+          name, count, sequences);
   for (size_t i = 0; i < lengths.size(); ++i) {
     lengths[i] = count == 1 ? values[0] : values[i];
     if (prefix_sums && i > 0) lengths[i] -= values[i - 1];
@@ -159,6 +160,10 @@ class Builder {
     require(fits && p_.page == call_.block_size, "key has the wrong shape for pages of {}", call_.block_size);
     require(p_.page % 16 == 0 && p_.page > 0 && p_.page <= 512, "blockSize is {}", p_.page);
     require(key_.contiguous() && value_.contiguous(), "a paged cache is not contiguous");
+    require(!heads_outside || (in_name_ != "BSH" && in_name_ != "BSND"), "pages with heads outside for the layout {}",
+            in_name_);
+    require(heads_outside || p_.kv_heads * p_.columns <= 65535, "rows of {} elements in a page, expected at most 65535",
+            p_.kv_heads * p_.columns);
     p_.page_stride = p_.kv_heads * p_.page * p_.columns;
     p_.key = heads_outside ? TokenStrides{p_.columns, p_.page * p_.columns}
                            : TokenStrides{p_.kv_heads * p_.columns, p_.columns};
@@ -199,13 +204,20 @@ class Builder {
     if (mode == 2) p_.band = {kUnbounded, 0, 0};
     if (mode == 3) p_.band = {kUnbounded, 0, 1};
     if (mode == 4) p_.band = {call_.before, call_.after, 1};
+    // One row of each sequence sees all keys whatever the mode.
+    if (!in_.joined && in_.tokens == 1 && mode >= 2) p_.band = {kUnbounded, kUnbounded, 0};
     // Modes 2 to 4 say what the mask would.
     if (mode >= 2) mask_ = {};
   }
 
   void read_sequences() {
     const int64_t paged_keys = table_.defined() ? table_.dims[1] * p_.page : 0;
-    const auto rows = lengths_of(call_.lengths, in_.joined, sequences_, in_.tokens, "actualSeqLengths");
+    // Without effect where every sequence has one row.
+    const bool one_row = !in_.joined && in_.tokens == 1;
+    const auto rows =
+        lengths_of(one_row ? nullptr : call_.lengths, in_.joined, sequences_, in_.tokens, "actualSeqLengths");
+    const bool paged_scales = p_.key_antiquant != Antiquant::kNone && p_.key_antiquant != Antiquant::kChannel;
+    require(!paged_scales || std::ranges::max(rows) <= 1, "scales of pages with more than one row a sequence");
     const auto keys = lengths_of(call_.kv_lengths, in_.joined && !table_.defined(), sequences_,
                                  table_.defined() ? paged_keys : keys_.tokens, "actualSeqLengthsKv");
     if (in_.joined) {

@@ -203,6 +203,10 @@ TEST_F(Attention, DequantisesPagesOfInt8) {
   ASSERT_EQ(attend(tensor({3, 4, 8}, ACL_BF16, q), list(keys_), list(values_), {1, 2, 3}, {5, 32, 20}, out, options),
             ACLNN_SUCCESS);
   expect_near(download(out), expected_paged(q, {1, 1, 1}, {5, 32, 20}), unit(ACL_BF16), 1e-4);
+  // Scales of pages go with one row a sequence only.
+  EXPECT_EQ(attend(tensor({4, 4, 8}, ACL_BF16), list(keys_), list(values_), {1, 2, 4}, {5, 32, 20},
+                   tensor({4, 4, 8}, ACL_BF16), options),
+            ACLNN_ERR_PARAM_INVALID);
 }
 
 TEST_F(Attention, SeesWhatEachModeLetsIt) {
@@ -243,6 +247,19 @@ TEST_F(Attention, SeesWhatEachModeLetsIt) {
   double score = 0;
   for (size_t i = 0; i < 8; ++i) score += q[8 + i] * k[8 + i];
   EXPECT_NEAR(download(lse)[rows], score * case_.scale, 1e-4);
+}
+
+TEST_F(Attention, OfOneRowSeesAllKeysInEveryMode) {
+  const Numbers q = random(32, ACL_BF16);
+  const Numbers k = random(3 * 16, ACL_BF16);
+  const DeviceTensor out = tensor({1, 1, 4, 8}, ACL_BF16);
+  for (const int64_t mode : {2, 3, 4}) {
+    const Options options{.layout = "BSND", .mode = mode, .before = 0, .after = 0, .mask = mask_};
+    ASSERT_EQ(attend(tensor({1, 1, 4, 8}, ACL_BF16, q), list(tensor({1, 3, 2, 8}, ACL_BF16, k)),
+                     list(tensor({1, 3, 2, 8}, ACL_BF16, k)), {0}, {2}, out, options),
+              ACLNN_SUCCESS);
+    expect_near(download(out), case_.attend(q, 0, k, k, 0, 2), unit(ACL_BF16), 1e-5);
+  }
 }
 
 TEST_F(Attention, HasTheSameNumbersInEveryLayout) {
