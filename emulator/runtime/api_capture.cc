@@ -1,6 +1,7 @@
 // Capturing graphs.
 #include <fmt/format.h>
 
+#include <cstring>
 #include <utility>
 
 #include "emulator/runtime/api_support.h"
@@ -14,9 +15,9 @@ using namespace reprise::emulator;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-Status check_mode(aclmdlRICaptureMode mode) {
+Status check_mode(int mode) {
   if (mode >= ACL_MODEL_RI_CAPTURE_MODE_GLOBAL && mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED) return {};
-  return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no mode of a capture", static_cast<int>(mode)));
+  return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no mode of a capture", mode));
 }
 
 Status check_graphs(const Stream& stream) {
@@ -100,8 +101,11 @@ aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
   EMULATOR_CALL(Other, mode);
   EMULATOR_REQUIRE(mode);
-  EMULATOR_TRY(check_mode(*mode));
-  *mode = std::exchange(ThreadState::current().exchange_mode, *mode);
+  // Programs in C may hold any number there, which an enumeration of C++ may not.
+  int wanted = 0;
+  std::memcpy(&wanted, mode, sizeof wanted);
+  EMULATOR_TRY(check_mode(wanted));
+  *mode = std::exchange(ThreadState::current().exchange_mode, static_cast<aclmdlRICaptureMode>(wanted));
   return call.result(ACL_SUCCESS);
 }
 

@@ -36,6 +36,9 @@ class Capture : public std::enable_shared_from_this<Capture> {
   /// Checks and codes of aclmdlRICaptureEnd. `graph` is null unless it succeeds.
   static Status end(const std::shared_ptr<Stream>& stream, std::shared_ptr<CapturedGraph>* graph);
 
+  /// Every stream and event is an ordinary one again, and the capture is over, whatever becomes of its graph.
+  void leave();
+
   bool active() const { return why_invalid_.empty(); }
   /// 507903 with the reason.
   Status invalidated() const;
@@ -63,8 +66,6 @@ class Capture : public std::enable_shared_from_this<Capture> {
 
   Status check_end() const;
   Status check_joined() const;
-  // Every stream and event is an ordinary one again.
-  void leave();
   Status keep_group_error(Status status);
 
   std::vector<std::shared_ptr<Stream>> streams_;  // the origin first

@@ -33,7 +33,7 @@ void Event::complete_record(uint64_t number, double clock, OrderPointer happened
 Status EventRecordTask::run(TaskContext& context) const {
   const Lock lock(Runtime::instance().mutex());
   Validation& validation = Validation::instance();
-  if (event_->kind == Event::Kind::kExternal) validation.external_recorded(event_.get(), event_->raised, *this);
+  if (event_->kind == Event::Kind::kExternal) validation.external_recorded(event_->handle, event_->raised, *this);
   event_->complete_record(number_, context.clock, validation.release(context.line));
   return {};
 }

@@ -143,7 +143,7 @@ Status record_event(Stream& stream, const std::shared_ptr<Event>& event) {
     if (number > 0) event->take_back_record();
     return status;
   }
-  if (event->kind == Event::Kind::kOrdinary) Validation::instance().old_event_recorded(event.get(), event->waits);
+  if (event->kind == Event::Kind::kOrdinary) Validation::instance().old_event_recorded(event->handle, event->waits);
   event->capture.reset();
   return {};
 }

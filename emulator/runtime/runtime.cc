@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/runtime/capture.h"
 #include "emulator/runtime/captured_graph.h"
 #include "emulator/runtime/context.h"
 #include "emulator/runtime/device.h"
@@ -79,6 +80,12 @@ Status Runtime::create_context(Device& device, std::shared_ptr<Context>& context
 }
 
 void Runtime::destroy_context(Lock& lock, std::shared_ptr<Context> context) {
+  // A capture and its streams hold each other.
+  while (!context->captures.empty()) {
+    const std::shared_ptr<Capture> capture = *context->captures.begin();
+    capture->graph->state = CapturedGraph::State::kFault;
+    capture->leave();
+  }
   // Destroying a stream lets go of the lock, so each is looked up anew.
   while (!context->streams.empty()) {
     const std::shared_ptr<Stream> stream = *context->streams.begin();

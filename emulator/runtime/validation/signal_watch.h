@@ -9,8 +9,8 @@
 
 namespace reprise::emulator {
 
-/// Words that graphs wait for, external events and events of the old kind, each known by address. One record answers
-/// one wait there: a second record before the wait is lost. Not synchronised.
+/// Words that graphs wait for, known by address, and external events and events of the old kind, known by handle. One
+/// record answers one wait there: a second record before the wait is lost. Not synchronised.
 class SignalWatch {
  public:
   explicit SignalWatch(MisuseReporter& reporter) : reporter_(reporter) {}

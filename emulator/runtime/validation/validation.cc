@@ -55,6 +55,7 @@ void Validation::destroyed(const void* handle) {
   if (!on()) return;
   const std::lock_guard lock(mutex_);
   objects_.destroyed(handle);
+  signals_.event_forgotten(handle);
 }
 
 void Validation::destroy_refused(ObjectKind kind, const void* handle) {
