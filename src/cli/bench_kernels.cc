@@ -255,7 +255,7 @@ void add_bench_kernels(CommandLine& bench) {
                  "MiB of copies that calls go through in turn; 0: four times the last-level cache");
   command.option("--rounds", options->rounds, "rounds; in each the memory, the multipliers and the kernel have a turn");
   command.flag("--json", options->json, "print one JSON object");
-  command.choice("--device", options->device, {"auto", "cpu"}, "what is measured");
+  command.option("--device", options->device, "what is measured: auto, cpu, ascend or ascend:N");
   command.option("--threads", options->threads, "threads; 0: as many as CPU quota and affinity allow");
   command.footer(
       "The limit of a kernel is the memory (weights, keys and values, at the bandwidth that the same threads read "

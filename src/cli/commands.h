@@ -17,5 +17,6 @@ void add_compile(CommandLine& program);
 void add_eval(CommandLine& program);
 void add_bench(CommandLine& program);
 void add_serve(CommandLine& program);
+void add_devices(CommandLine& program);
 
 }  // namespace reprise::cli

@@ -33,11 +33,14 @@ int main(int argc, char** argv) {
   add_eval(program);
   add_bench(program);
   add_serve(program);
+  add_devices(program);
   program.footer(
       "Exit codes: 0 success, 1 internal error, 2 bad argument or unsupported request, 3 missing, unreadable or "
       "corrupt\n"
       "file, 4 out of memory or another resource, 130 interrupted.\n"
       "Environment: REPRISE_LOG=debug|info|warning|error|off, REPRISE_CPU_ISA=portable|avx2|avx512|avx512_bf16,\n"
-      "REPRISE_DEBUG_DIR=DIRECTORY (graphs after every pass and captured programs).");
+      "REPRISE_DEBUG_DIR=DIRECTORY (graphs after every pass and captured programs), REPRISE_DEVICE (what --device "
+      "auto\n"
+      "takes), REPRISE_DEVICE_WAIT_SECONDS (longest wait for a device other than the CPU).");
   return program.run(argc, argv);
 }

@@ -68,7 +68,7 @@ void SessionOptions::add_model(CommandLine& command, bool required) {
 }
 
 void SessionOptions::add_device(CommandLine& command) {
-  command.choice("--device", device, {"auto", "cpu"}, "where the model runs");
+  command.option("--device", device, "where the model runs: auto, cpu, ascend or ascend:N; see `reprise devices`");
   command.option("--threads", threads, "most threads; 0: as many as CPU quota and affinity allow");
   command.choice("--dtype", dtype, {"auto", "float32", "bfloat16"}, "dtype of the computation; auto: the checkpoint's");
 }
@@ -147,6 +147,7 @@ void SessionOptions::set_compile_options() {
 Session::Session(const SessionOptions& options, bool without_weights)
     : options_(options), registry_(ops::make_catalogue()) {
   parse_mode(options_.mode);
+  api::check_device_name(options_.device);
   options_.set_compile_options();
   compile::PassManager::standard(registry_, options_.compile.passes);  // throws for a pass that does not exist
   if (options_.page_size < 1) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "device/capture.h"
+#include "device/capture_budget.h"
 #include "device/event.h"
 #include "device/stream.h"
 #include "tensor/tensor.h"
@@ -33,7 +34,8 @@ struct Capabilities {
   int least_priority = 0;
   int greatest_priority = 0;  ///< numerically smaller or equal
   int default_max_graph_batch = 32;
-  std::string description;  ///< one line for people: model, instruction set, cores and why so many
+  bool limited_captures = false;  ///< plan_captures() may leave sizes out
+  std::string description;        ///< one line for people: model, instruction set, cores and why so many
 };
 
 struct MemoryInfo {
@@ -88,6 +90,9 @@ class Device {
   virtual void fill(void* destination, unsigned char value, size_t bytes) = 0;
   /// Waits for every stream; kStreamCapturing while any captures.
   virtual void synchronize() = 0;
+
+  /// Which of the sizes the device can hold as captured graphs, asked before the first of them is captured.
+  virtual CaptureBudget plan_captures(const CaptureDemand& demand) { return {demand.sizes, {}}; }
 
   /// The calling thread's own mode, default kGlobal, against which captures of others are held; returns the old one.
   virtual CaptureMode exchange_capture_mode(CaptureMode mode) = 0;

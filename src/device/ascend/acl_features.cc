@@ -69,9 +69,9 @@ std::string_view without(Feature feature) {
     case Feature::kOwnKernels:
       return "only operators run";
     case Feature::kValueWait:
-      return "external events of the runtime are used";
+      return "external events of the runtime are used, where there are any";
     case Feature::kExternalEvent:
-      return "external events by words of memory are used";
+      return "external events are words of memory, where streams can wait for them";
     case Feature::kGraph:
       return "steps run eagerly";
     case Feature::kTaskUpdate:

@@ -12,6 +12,7 @@
 #include "device/ascend/acl_error.h"
 #include "device/ascend/ascend_device.h"
 #include "device/ascend/memory_pool.h"
+#include "device/ascend/resource_budget.h"
 #include "device/ascend/stream_progress.h"
 #include "device/observer.h"
 
@@ -40,6 +41,7 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   FeatureSet features;  ///< the library's, less what the device refuses; constant once the core is made
   int cube_cores = 0;
   int vector_cores = 0;
+  bool graphs_hold_streams = true;  ///< whether captured graphs take streams of the device until they are destroyed
   std::mutex mutex;
   MemoryPool memory;  ///< guarded by the mutex
 
@@ -64,6 +66,8 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   /// The same for a block or an owner, with the mutex locked, and without letting go of anything now.
   void retire_locked(const MemoryPool::Block& block, std::shared_ptr<const void> owner);
   MemoryInfo memory_info();
+  /// Streams and events that are free for captures.
+  CaptureRoom capture_room() const;
   /// Synchronous copy or fill that no capture forbids.
   void copy_now(void* destination, const void* source, size_t bytes, aclrtMemcpyKind kind);
   void zero_now(void* destination, size_t bytes);

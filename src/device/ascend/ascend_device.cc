@@ -46,6 +46,9 @@ class AscendDevice : public Device {
   void copy(void* destination, const void* source, size_t bytes, CopyKind kind) override;
   void fill(void* destination, unsigned char value, size_t bytes) override;
   void synchronize() override;
+  CaptureBudget plan_captures(const CaptureDemand& demand) override {
+    return trim_captures(demand, core_->capture_room());
+  }
   CaptureMode exchange_capture_mode(CaptureMode mode) override;
 
   void set_observer(Observer* observer) override {
@@ -74,6 +77,7 @@ Capabilities AscendDevice::capabilities_of(const AscendCore& core) {
   capabilities.preferred_update_order =
       capabilities.external_events ? UpdateOrder::kReplayThenUpdate : UpdateOrder::kUpdateThenReplay;
   capabilities.host_addressable = false;
+  capabilities.limited_captures = true;
   capabilities.cores = std::max(core.cube_cores, core.vector_cores);
   capabilities.least_priority = kLeastPriority;
   capabilities.greatest_priority = kGreatestPriority;

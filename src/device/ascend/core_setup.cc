@@ -138,6 +138,23 @@ void AscendCore::check_free_memory() const {
   }
 }
 
+CaptureRoom AscendCore::capture_room() const {
+  const char* soc = library->aclrtGetSocName();
+  CaptureRoom room = documented_room(soc == nullptr ? "" : soc);
+  uint32_t streams = 0;
+  uint32_t events = 0;
+  enter();
+  if (features.has(Feature::kResourceCount) && library->aclrtGetStreamAvailableNum(&streams) == ACL_SUCCESS &&
+      library->aclrtGetEventAvailNum(&events) == ACL_SUCCESS) {
+    room.streams = streams;
+    room.events = events;
+    room.source = "free on the device now";
+  }
+  room.graphs_hold_streams = graphs_hold_streams;
+  room.events_per_external = features.has(Feature::kValueWait) ? 0 : 1;
+  return room;
+}
+
 /// What the functions are there for, an older driver may still refuse: each is tried once.
 void AscendCore::probe_features() {
   Scratch scratch(*library);
@@ -179,6 +196,9 @@ void AscendCore::probe_features() {
 
 void AscendCore::probe_graphs(aclrtStream stream) {
   if (!features.has(Feature::kGraph)) return;
+  uint32_t free_before = 0;
+  const bool counts =
+      features.has(Feature::kResourceCount) && library->aclrtGetStreamAvailableNum(&free_before) == ACL_SUCCESS;
   const char* call = "aclmdlRICaptureBegin";
   int code = library->aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL);
   if (code == ACL_SUCCESS) {
@@ -193,6 +213,9 @@ void AscendCore::probe_graphs(aclrtStream stream) {
     aclmdlRI graph = nullptr;
     code = library->aclmdlRICaptureEnd(stream, &graph);
     if (code == ACL_SUCCESS) {
+      uint32_t free_now = 0;
+      if (counts && library->aclrtGetStreamAvailableNum(&free_now) == ACL_SUCCESS)
+        graphs_hold_streams = free_now < free_before;
       call = "aclmdlRIDestroy";
       code = library->aclmdlRIDestroy(graph);
     }
