@@ -40,10 +40,14 @@ void AclStream::record(Event& event) {
   const std::shared_ptr<EventState>& state = AscendEvent::of(event, *core_).state();
   if (state->kind() == EventKind::kExternal) return record_external(state, false);
   const std::shared_ptr<CaptureSession> session = check_submission("record");
-  if (session == nullptr && is_default_) {
+  if (session == nullptr) {
+    core_->enter();
     const Lock lock(core_->mutex);
-    if (state->capture != nullptr)
+    if (state->capture == nullptr) {
+      state->prepare_record(*progress_);
+    } else if (is_default_) {
       throw Error(ErrorCode::kCaptureImplicit, "the default stream records an event of a live capture");
+    }
   }
   submit(session, "recording an event", [&](aclrtStream raw, const char*& call) { return state->record(raw, call); });
   const Lock lock(core_->mutex);
@@ -84,7 +88,7 @@ void AclStream::wait(Event& event) {
   }
   if (own == nullptr) return;
   const Lock lock(core_->mutex);
-  own->wait(lane_, *state);
+  if (state->capture == own.get()) own->wait(lane_, *state);
 }
 
 void AclStream::wait_for_captured(const EventState& event, const std::shared_ptr<CaptureSession>& session) {
@@ -191,6 +195,10 @@ std::optional<Error> AclStream::end_raw_capture(CaptureSession& session) const {
   const int code = library.aclmdlRICaptureEnd(progress_->raw, &raw_graph);
   std::optional<Error> error;
   if (code != ACL_SUCCESS) error = acl_error(library, code, "aclmdlRICaptureEnd", "ending a capture");
+  if (code == ACL_ERROR_RT_STREAM_UNJOINED || code == ACL_ERROR_RT_CAPTURE_DEPENDENCY) {
+    // The runtime names no stream, and one code for both.
+    if (std::optional<Error> found = session.find_unjoined()) error = std::move(found);
+  }
   if (session.is_invalidated() && code != ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD)
     error = Error(ErrorCode::kCaptureInvalidated, "the capture was invalidated by an earlier failure");
   if (!error && raw_graph != session.state().raw)

@@ -1,5 +1,7 @@
 #include "device/ascend/event_state.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace reprise::device::ascend {
@@ -31,13 +33,26 @@ EventState::~EventState() {
   if (raw_ != nullptr) core_->retire(std::move(raw_));
 }
 
+std::shared_ptr<const RawEvent> EventState::raw() const {
+  const std::lock_guard lock(core_->mutex);
+  return raw_;
+}
+
+void EventState::prepare_record(const StreamProgress& stream) {
+  if (recorded && recorder_ != &stream && !core_->query_event(raw_->get(), "recording an event")) {
+    auto fresh = std::make_shared<RawEvent>(core_->library, core_->make_event());
+    core_->retire_locked({}, std::exchange(raw_, std::move(fresh)));
+  }
+  recorder_ = &stream;
+}
+
 int EventState::record(aclrtStream stream, const char*& call) const {
   if (word_ != nullptr) {
     call = "aclrtValueWrite";
     return core_->library->aclrtValueWrite(word_->data(), 1, 0, stream);
   }
   call = "aclrtRecordEvent";
-  return core_->library->aclrtRecordEvent(raw_->get(), stream);
+  return core_->library->aclrtRecordEvent(raw()->get(), stream);
 }
 
 int EventState::wait(aclrtStream stream, const char*& call) const {
@@ -49,10 +64,11 @@ int EventState::wait(aclrtStream stream, const char*& call) const {
     return library.aclrtValueWrite(word_->data(), 0, 0, stream);
   }
   call = "aclrtStreamWaitEvent";
-  const int code = library.aclrtStreamWaitEvent(stream, raw_->get());
+  const std::shared_ptr<const RawEvent> event = raw();
+  const int code = library.aclrtStreamWaitEvent(stream, event->get());
   if (code != ACL_SUCCESS || kind_ == EventKind::kOrdinary) return code;
   call = "aclrtResetEvent";
-  return library.aclrtResetEvent(raw_->get(), stream);
+  return library.aclrtResetEvent(event->get(), stream);
 }
 
 AscendEvent& AscendEvent::of(Event& event, const AscendCore& core) {
@@ -74,14 +90,14 @@ bool AscendEvent::check_usable(const char* call) const {
 bool AscendEvent::query() {
   if (!check_usable("query")) return true;
   core_->enter();
-  return core_->query_event(state_->raw(), "asking for an event");
+  return core_->query_event(state_->raw()->get(), "asking for an event");
 }
 
 void AscendEvent::synchronize() {
   if (!check_usable("synchronize")) return;
   core_->enter();
   constexpr std::string_view kDoing = "waiting for an event";
-  if (!core_->wait_event(state_->raw(), core_->wait_limit_ms, kDoing)) core_->give_up(kDoing);
+  if (!core_->wait_event(state_->raw()->get(), core_->wait_limit_ms, kDoing)) core_->give_up(kDoing);
 }
 
 double AscendEvent::elapsed_ms(Event& start) {
@@ -90,13 +106,15 @@ double AscendEvent::elapsed_ms(Event& start) {
   const bool first_recorded = first.check_usable("elapsed_ms");
   core_->enter();
   constexpr std::string_view kDoing = "measuring the time between two events";
-  if (!recorded || !first_recorded || !core_->query_event(state_->raw(), kDoing) ||
-      !core_->query_event(first.state_->raw(), kDoing)) {
+  const std::shared_ptr<const RawEvent> raw = state_->raw();
+  const std::shared_ptr<const RawEvent> first_raw = first.state_->raw();
+  if (!recorded || !first_recorded || !core_->query_event(raw->get(), kDoing) ||
+      !core_->query_event(first_raw->get(), kDoing)) {
     throw Error(ErrorCode::kFailedPrecondition, "elapsed_ms of an event whose record has not been reached")
         .remedy("synchronize it first");
   }
   float milliseconds = 0;
-  core_->check(core_->library->aclrtEventElapsedTime(&milliseconds, first.state_->raw(), state_->raw()),
+  core_->check(core_->library->aclrtEventElapsedTime(&milliseconds, first_raw->get(), raw->get()),
                "aclrtEventElapsedTime", kDoing);
   return static_cast<double>(milliseconds);
 }

@@ -38,8 +38,13 @@ class EventState {
 
   EventKind kind() const { return kind_; }
   const AscendCore& core() const { return *core_; }
-  /// The runtime's event; null for a word of memory.
-  aclrtEvent raw() const { return raw_ == nullptr ? nullptr : raw_->get(); }
+  /// The runtime's event as it is now; null for a word of memory. Locks the core's mutex.
+  std::shared_ptr<const RawEvent> raw() const;
+
+  /// Before a record of an ordinary event outside of captures, with the mutex locked. A wait is for the record before
+  /// it: where an older record, of another stream, is still to come, the new one gets another event of the runtime,
+  /// whose events know only how many of their records were reached.
+  void prepare_record(const StreamProgress& stream);
 
   /// Queue one record, or one wait, on a stream; for both kinds. AscendCL's code, and the call that gave it.
   int record(aclrtStream stream, const char*& call) const;
@@ -53,7 +58,8 @@ class EventState {
  private:
   std::shared_ptr<AscendCore> core_;
   const EventKind kind_;
-  std::shared_ptr<const RawEvent> raw_;
+  std::shared_ptr<const RawEvent> raw_;       ///< guarded by the core's mutex
+  const StreamProgress* recorder_ = nullptr;  ///< the stream of the last record outside of captures
   std::shared_ptr<Storage> word_;
 };
 
