@@ -47,7 +47,6 @@ Profile profile_310p() {
   profile.timing.memory_bandwidth = 204.8e9;
   profile.timing.copy_bandwidth = 12.0e9;
   profile.timing.cube_rate = 35.0e12;
-  profile.timing.vector_rate = 2.0e12;
   return profile;
 }
 
@@ -64,7 +63,6 @@ Profile profile_950() {
   profile.l2_bytes = uint64_t{128} << 20;
   profile.ubuf_bytes = 256 << 10;
   profile.timing.cube_rate = 250.0e12;
-  profile.timing.vector_rate = 16.0e12;
   return profile;
 }
 
@@ -126,7 +124,6 @@ const std::map<std::string, Setter, std::less<>>& setters() {
       {"memory_bandwidth", constant(&Timing::memory_bandwidth)},
       {"copy_bandwidth", constant(&Timing::copy_bandwidth)},
       {"cube_rate", constant(&Timing::cube_rate)},
-      {"vector_rate", constant(&Timing::vector_rate)},
   };
   return *table;
 }

@@ -19,7 +19,9 @@ struct Features {
   bool software_sq = true;
 };
 
-/// Constants of the timing model. Seconds and units per second.
+/// Constants of the timing model. Seconds and units per second. The rate of the cube cores is their count times the
+/// 4096 multiply-adds of 16 bits a cycle that were published of them, times an estimated clock; all others are
+/// estimates. docs/emulator.md says of each where it is from.
 struct Timing {
   double host_launch = 4.0e-6;         // the host's work for one launch of a kernel, without the operator's own
   double host_operator = 6.0e-6;       // for the first phase of an operator: checks, shapes, tiling
@@ -31,7 +33,6 @@ struct Timing {
   double memory_bandwidth = 1.6e12;    // bytes, device memory
   double copy_bandwidth = 25.0e9;      // bytes, between host and device
   double cube_rate = 156.0e12;         // multiply-adds, all cube cores together
-  double vector_rate = 10.0e12;        // operations, all vector cores together
 };
 
 struct Profile {
