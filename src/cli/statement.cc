@@ -125,6 +125,7 @@ std::string statement_text(engine::Engine& engine, const AutotuneReport* autotun
     text += fmt::format("captures  {:.1f} ms, graphs {:.2f} MB, arena {:.2f} MB ({})\n", captures.milliseconds,
                         megabytes(captures.graph_bytes), megabytes(captures.arena_bytes), sizes);
   }
+  if (!captures.budget.empty()) text += fmt::format("budget    {}\n", captures.budget);
   text += cores_text(engine.runner());
   if (autotune != nullptr) text += fmt::format("tuned     {}\n", autotune->text());
   text += weights_text(engine.model().load_report());
@@ -178,6 +179,7 @@ std::string statement_json(engine::Engine& engine, const AutotuneReport* autotun
                                 {"failure", bucket.failure}});
   }
   json["capture_milliseconds"] = captures.milliseconds;
+  if (!captures.budget.empty()) json["capture_budget"] = captures.budget;
   json["choice_variants"] = captures.variants;
   json["recaptures"] = captures.recaptures;
   json["graph_bytes"] = captures.graph_bytes;

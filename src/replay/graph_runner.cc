@@ -1,5 +1,7 @@
 #include "replay/graph_runner.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +11,7 @@
 #include "device/observer.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/in_place.h"
+#include "replay/capture_demand.h"
 #include "replay/profile.h"
 #include "replay/static_inputs.h"
 #include "replay/step_captures.h"
@@ -86,6 +89,10 @@ class GraphRunner::Implementation {
         throw Error(ErrorCode::kInvalidArgument, "{} is not one of the graph batch sizes", size);
       }
     }
+    fit_buckets();
+    // Steps of a size that was left out are padded to the next one.
+    for (int32_t& size : sizes) size = bucket_for(buckets_, size);
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     captures_.capture_series(StepKind::kDecode, sizes);
     for (const int32_t size : sizes) {
       if (device_.observer() != nullptr && captures_.find(StepKind::kDecode, size) != nullptr) replay_for_profile(size);
@@ -181,6 +188,26 @@ class GraphRunner::Implementation {
     attempt([&] { stream_->synchronize(); });
   }
 
+  /// Leaves out batch sizes for whose graphs the device has no room; before the first of them is captured.
+  void fit_buckets() {
+    if (std::exchange(fitted_, true) || !device_.capabilities().limited_captures) return;
+    const device::UpdateOrder order = options_.update_order.value_or(device_.capabilities().preferred_update_order);
+    device::CaptureBudget budget;
+    try {
+      budget = device_.plan_captures(capture_demand(decode_program().executable().graph(), device_.name(),
+                                                    capture_options(registry_, options_).splitting_ops,
+                                                    order == device::UpdateOrder::kReplayThenUpdate, buckets_));
+    } catch (const std::exception& error) {
+      log_debug("no capture budget: {}", error.what());  // the capture says it as well
+      return;
+    }
+    captures_.set_budget(budget.text);
+    if (budget.sizes.size() == buckets_.size()) return;
+    // Where there is room for none, the largest one's failure tells it, as a capture that fails.
+    buckets_ = budget.sizes.empty() ? std::vector<int32_t>{buckets_.back()} : std::move(budget.sizes);
+    log_warning("{}; captured: {}", budget.text, fmt::join(buckets_, ", "));
+  }
+
   bool captures() const { return options_.mode == Mode::kFull || options_.mode == Mode::kPiecewise; }
 
   StepLimits eager_limits() const {
@@ -248,6 +275,7 @@ class GraphRunner::Implementation {
       count(batch.kind(), StepReason::kModeEager);
       return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), bound_decode(batch), batch);
     }
+    fit_buckets();
     const int32_t rows = batch.sequences();
     const int32_t bucket = bucket_for(buckets_, rows);
     LogitsView logits;
@@ -358,6 +386,7 @@ class GraphRunner::Implementation {
   ParameterNames names_;
   RunnerOptions options_;
   std::vector<int32_t> buckets_;
+  bool fitted_ = false;  ///< the buckets have been held against what the device can capture
   std::vector<int32_t> prefill_sizes_;
   ops::LaunchLabels labels_;  // before all that launches
   std::unique_ptr<device::Stream> stream_;

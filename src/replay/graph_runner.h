@@ -71,6 +71,7 @@ struct CaptureReport {
     std::string failure;  ///< empty when it was captured
   };
   std::vector<Bucket> buckets;
+  std::string budget;       ///< which sizes the device has room for, and the formula; empty: it has no such limit
   double milliseconds = 0;  ///< in all
   size_t graph_bytes = 0;   ///< of all captured graphs
   size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets of a kind

@@ -56,6 +56,7 @@ class StepCaptures {
   CaptureCache::Entry* find(StepKind kind, int32_t size) { return cache_.find(key_of(kind, size)); }
 
   const CaptureReport& report() const { return report_; }
+  void set_budget(std::string text) { report_.budget = std::move(text); }
   void add_arena_bytes(size_t bytes) { report_.arena_bytes += bytes; }
 
  private:

@@ -9,6 +9,7 @@ StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   kernels::cpu::register_cpu_kernels(registry_);
   if (options_.prepare) options_.prepare(registry_);
   device_ = device::cpu::create_cpu_device({.threads = options_.threads, .discrete = options_.discrete});
+  if (options_.wrap_device) device_ = options_.wrap_device(std::move(device_));
   model::ModelOptions model_options;
   model_options.dtype = options_.dtype;
   model_options.count_expert_rows = options_.count_expert_rows;

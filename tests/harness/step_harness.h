@@ -49,6 +49,8 @@ class StepHarness {
     int32_t retrace_every = 0;
     std::filesystem::path debug_directory;
     std::vector<std::string> splitting_ops = {"paged_attention"};
+    /// Puts something between the runner and the CPU's device.
+    std::function<std::unique_ptr<device::Device>(std::unique_ptr<device::Device>)> wrap_device;
     /// Changes the registry before anything uses it: broken kernels, failing captures.
     std::function<void(ops::Registry&)> prepare;
   };
