@@ -36,6 +36,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
+    // So many edits it takes at least; a name may be as long as who sends it likes.
+    if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) > best_distance) continue;
     const size_t distance = edit_distance(name, candidate);
     const bool nearer = distance < best_distance;
     if (nearer || (distance == best_distance && differ_in_number(name, candidate))) {

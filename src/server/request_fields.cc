@@ -140,13 +140,16 @@ void RequestFields::explain(std::initializer_list<std::string_view> keys, std::s
 void RequestFields::finish() const {
   for (const auto& [key, value] : value_.items()) {
     if (read_.contains(key)) continue;
-    std::string message = fmt::format("Unknown parameter: {}.", quote_text(name_of(key)));
+    // Of a long one the beginning, as everywhere where words of clients are repeated.
+    const std::string quoted = quote_text(name_of(key));
+    std::string message = fmt::format("Unknown parameter: {}.", quoted);
     if (const auto found = explained_.find(key); found != explained_.end()) {
       message += " " + found->second;
     } else if (const std::string meant = nearest_name(key, std::vector(read_.begin(), read_.end())); !meant.empty()) {
       message += fmt::format(" Did you mean {}?", meant);
     }
-    throw RequestError(ErrorCode::kUnsupported, std::move(message), name_of(key), "unknown_parameter");
+    throw RequestError(ErrorCode::kUnsupported, std::move(message), quoted.substr(1, quoted.size() - 2),
+                       "unknown_parameter");
   }
 }
 

@@ -13,6 +13,7 @@ TEST(NearestName, IsTheOneWithTheFewestEdits) {
   EXPECT_EQ(nearest_name("--thread", names), "--threads");
   EXPECT_EQ(nearest_name("--quantization", names), "");
   EXPECT_EQ(nearest_name("x", {}), "");
+  EXPECT_EQ(nearest_name(std::string(size_t{64} << 20, 'x'), names), "");  // at once
 }
 
 TEST(NearestName, PrefersPluralsAndSingulars) {

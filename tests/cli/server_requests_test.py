@@ -207,6 +207,10 @@ class Limits(unittest.TestCase):
             status, answer = mini.post("/v1/completions", body)
             self.assertEqual(status, 400, body)
             self.assertEqual(answer["error"]["type"], "invalid_request_error")
+        begin = time.monotonic()
+        status, _, answer = mini.ask("POST", "/v1/completions", completion(**{"x" * 150_000: 1}))
+        self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "x" * 80 + "..."))
+        self.assertLess(time.monotonic() - begin, 5)
         for messages in ("hi", [], [5], [[]], {}, None, [{}], [{"role": 5, "content": "a"}],
                          [{"role": "user", "content": 5}], [{"role": "user", "content": [{"type": "image_url"}]}]):
             status, answer = mini.post("/v1/chat/completions", {"messages": messages})
