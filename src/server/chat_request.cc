@@ -16,7 +16,10 @@ text::JinjaValue template_value(const Json& value, std::string_view name) {
 
 void read_messages(RequestFields& fields, text::ChatRequest& chat) {
   const Json* messages = fields.find("messages");
-  if (messages == nullptr) fields.fail("messages", "messages is missing.");
+  if (messages == nullptr) {
+    fields.fail("messages", fields.has("prompt") ? "messages is missing: a prompt belongs to /v1/completions."
+                                                 : "messages is missing.");
+  }
   if (!messages->is_array()) {
     fields.fail("messages", fmt::format("messages is {}, but must be a list.", messages->type_name()));
   }

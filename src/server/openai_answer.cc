@@ -58,6 +58,7 @@ void OpenAiAnswer::on_event(ChoiceEvent& event) {
     begun_[event.choice] = true;
     // Several outputs of a prompt read it once.
     if (event.choice % static_cast<size_t>(options_.choices) == 0) cached_tokens_ += event.cached_tokens;
+    if (options_.stream) begin_choice(event.choice);
   }
   if (options_.stream) {
     if (event.token) ++completion_tokens_;

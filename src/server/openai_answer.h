@@ -50,6 +50,8 @@ class OpenAiAnswer : public AnswerWriter {
   void on_failure(const Error& error) override;
 
  protected:
+  /// Something is known of a choice, of whose tokens none is counted yet: writes what stands in front of its stream.
+  virtual void begin_choice(size_t /*choice*/) {}
   /// Writes the chunks of an event, each by add_chunk().
   virtual void stream_event(const ChoiceEvent& event) = 0;
   /// A finished choice of an answer that is no stream.

@@ -17,8 +17,7 @@ class ChatAnswer : public OpenAiAnswer {
                      static_cast<int64_t>(request.prompt.ids.size())),
         parser_(request.parser),
         top_logprobs_(request.top_logprobs),
-        tokenizer_(tokenizer),
-        told_role_(static_cast<size_t>(request.sampling.choices)) {
+        tokenizer_(tokenizer) {
     for (int32_t i = 0; i < request.sampling.choices; ++i) {
       streams_.push_back(std::make_unique<ChatChoiceStream>(ChatChoiceStream::Options{
           request.parser, request.stream_reasoning, fmt::format("{}{}", request.answer.id, i == 0 ? "" : suffix(i))}));
@@ -26,12 +25,9 @@ class ChatAnswer : public OpenAiAnswer {
   }
 
  protected:
+  void begin_choice(size_t choice) override { add(choice, R"({"role":"assistant","content":""})", "null", nullptr); }
+
   void stream_event(const ChoiceEvent& event) override {
-    if (!told_role_[event.choice]) {
-      // Not before: what its usage says of the prompt is known by now.
-      told_role_[event.choice] = true;
-      add(event.choice, R"({"role":"assistant","content":""})", "null", nullptr);
-    }
     ChatChoiceStream& stream = *streams_[event.choice];
     std::vector<std::string> deltas = stream.push(event.text, event.output != nullptr);
     std::string logprobs = "null";
@@ -84,7 +80,6 @@ class ChatAnswer : public OpenAiAnswer {
   const text::AssistantParserOptions parser_;
   const std::optional<int32_t> top_logprobs_;
   const text::Tokenizer tokenizer_;
-  std::vector<bool> told_role_;
   std::vector<std::unique_ptr<ChatChoiceStream>> streams_;
 };
 

@@ -54,7 +54,10 @@ CompletionRequest read_completion(const ApiContext& context, const Json& body, c
   fields.refuse("suffix", "text cannot be inserted");
   fields.refuse("return_hidden_states", "not built");
   const Json* prompt = fields.find("prompt");
-  if (prompt == nullptr) fields.fail("prompt", "prompt is missing.");
+  if (prompt == nullptr) {
+    fields.fail("prompt", fields.has("messages") ? "prompt is missing: messages belong to /v1/chat/completions."
+                                                 : "prompt is missing.");
+  }
   fields.text("model");
   // They tell the provider who asks and change nothing in the answer.
   fields.ignore({"user", "metadata", "store", "safety_identifier", "prompt_cache_key"});

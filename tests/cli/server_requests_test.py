@@ -166,6 +166,8 @@ class Limits(unittest.TestCase):
                 ("/v1/completions", completion(response_format={"type": "json_object"}), "response_format",
                  'can only be {"type": "text"}'),
                 ("/v1/completions", completion(temprature=1), "temprature", "Did you mean temperature?"),
+                ("/v1/completions", {"messages": []}, "prompt", "messages belong to /v1/chat/completions"),
+                ("/v1/chat/completions", {"prompt": "a"}, "messages", "a prompt belongs to /v1/completions"),
                 ("/v1/chat/completions", chat(echo=True), "echo", "belongs to /v1/completions"),
                 ("/v1/chat/completions", chat(prompt="a"), "prompt", "messages"),
                 ("/v1/chat/completions", chat(max_new_tokens=1), "max_new_tokens", "called max_tokens"),

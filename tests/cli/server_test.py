@@ -244,6 +244,7 @@ class Answers(unittest.TestCase):
             mini.stream("/v1/chat/completions", chat(messages=messages, **options, **fields))
             events = mini.stream("/v1/chat/completions", chat(messages=messages, **options, **fields))
             self.assertEqual(events[0]["choices"][0]["delta"], {"role": "assistant", "content": ""})
+            self.assertEqual(events[0]["usage"]["completion_tokens"], 0)
             told = {event["usage"]["prompt_tokens_details"]["cached_tokens"] for event in events}
             self.assertEqual(len(told), 1)
             self.assertGreater(told.pop(), 64)
