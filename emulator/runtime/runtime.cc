@@ -13,7 +13,6 @@
 #include "emulator/runtime/event.h"
 #include "emulator/runtime/notify.h"
 #include "emulator/runtime/stream.h"
-#include "emulator/runtime/task_group.h"
 #include "emulator/runtime/thread_state.h"
 
 namespace reprise::emulator {
@@ -130,9 +129,6 @@ Status Runtime::create_stream(Context& context, uint32_t flags, uint32_t priorit
 void Runtime::destroy_stream(Lock& /*lock*/, const std::shared_ptr<Stream>& stream) {
   handles_.remove(stream->handle);
   stream->device().streams.give_back();
-  // A task update that nobody ended must not keep others from updating its group.
-  if (const std::shared_ptr<TaskUpdate> update = std::exchange(stream->update, nullptr))
-    update->group->updating = false;
   if (const std::shared_ptr<Context> context = stream->context.lock()) {
     context->streams.erase(stream);
     if (context->default_stream == stream) context->default_stream = nullptr;

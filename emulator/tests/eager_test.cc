@@ -39,19 +39,6 @@ TEST(Process, RefusesAProfileThatItDoesNotUnderstand) {
   unsetenv("REPRISE_ACL_PROFILE");
 }
 
-TEST(Process, MayEndWhileAStreamWaits) {
-  EXPECT_EXIT(
-      {
-        aclrtNotify never = nullptr;
-        const bool waits = aclInit(nullptr) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS &&
-                           aclrtCreateNotify(&never, 0) == ACL_SUCCESS &&
-                           aclrtWaitAndResetNotify(never, nullptr, 0) == ACL_SUCCESS &&
-                           aclrtSynchronizeStreamWithTimeout(nullptr, 10) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT;
-        std::exit(waits ? 5 : 6);
-      },
-      testing::ExitedWithCode(5), "");
-}
-
 TEST_F(Memory, CannotBeReadByTheHost) {
   int32_t* numbers = make_numbers(4);
   EXPECT_EXIT(

@@ -13,6 +13,7 @@
 #include "device/ascend/ascend_device.h"
 #include "device/ascend/device_report.h"
 #include "device/cpu/cpu_device.h"
+#include "kernels/ascend/register_ascend_kernels.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "kernels/cpu/register_empty_kernels.h"
@@ -78,7 +79,7 @@ std::unique_ptr<device::Device> open_cpu(const DeviceRequest& request, ops::Regi
   return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
 }
 
-std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int number, ops::Registry&) {
+std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int number, ops::Registry& registry) {
   if (request.threads != 0)
     throw Error(ErrorCode::kInvalidArgument, "--threads {}: ascend:{} has no threads", request.threads, number)
         .remedy("leave --threads away, or use --device cpu");
@@ -87,7 +88,9 @@ std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int nu
                 "memory that the host cannot reach is a setting of the CPU; ascend:{} "
                 "always has such memory",
                 number);
-  return device::ascend::create_ascend_device(ascend_options(number));
+  std::unique_ptr<device::Device> device = device::ascend::create_ascend_device(ascend_options(number));
+  kernels::ascend::register_ascend_kernels(registry, *device);
+  return device;
 }
 
 }  // namespace

@@ -93,6 +93,8 @@ struct OpKernel {
   size_t (*output_storage)(const OpCall& call, size_t output, TensorMeta& meta) = nullptr;
   /// Of products that can go about their work in several ways: the way for each shape, which run() looks up.
   std::shared_ptr<ProductTuning> tuning = nullptr;
+  /// What the functions above need beside the call, of a type that the device's registration knows.
+  std::shared_ptr<const void> resources = nullptr;
 };
 
 /// One operator of the catalogue: what it means (schema, shape function, traits, reference) and how devices run it.

@@ -6,9 +6,13 @@ namespace reprise::replay {
 
 StepHarness::StepHarness(Options options) : options_(std::move(options)) {
   registry_ = ops::make_catalogue();
-  kernels::cpu::register_cpu_kernels(registry_);
+  if (options_.open_device) {
+    device_ = options_.open_device(registry_);
+  } else {
+    kernels::cpu::register_cpu_kernels(registry_);
+    device_ = device::cpu::create_cpu_device({.threads = options_.threads, .discrete = options_.discrete});
+  }
   if (options_.prepare) options_.prepare(registry_);
-  device_ = device::cpu::create_cpu_device({.threads = options_.threads, .discrete = options_.discrete});
   if (options_.wrap_device) device_ = options_.wrap_device(std::move(device_));
   model::ModelOptions model_options;
   model_options.dtype = options_.dtype;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +36,8 @@ class StepHarness {
     int threads = 1;
     bool poison = true;
     bool discrete = false;
+    /// Another device than the CPU, with its kernels; `threads` and `discrete` are the CPU's.
+    std::function<std::unique_ptr<device::Device>(ops::Registry&)> open_device;
     int32_t max_running = 9;
     int32_t page_size = 16;
     int32_t pages_per_sequence = 16;

@@ -1,0 +1,15 @@
+#include "kernels/ascend/aclnn_table.h"
+
+namespace reprise::kernels::ascend {
+
+AclnnTable::AclnnTable(const device::ascend::AclLibrary& library) {
+#define REPRISE_ACLNN_LOAD(operator_name)                                                                        \
+  operator_name.first = reinterpret_cast<decltype(operator_name.first)>(library.find(operator_name.first_name)); \
+  operator_name.second = reinterpret_cast<decltype(operator_name.second)>(library.find(operator_name.name));
+  REPRISE_ACLNN_OPERATORS(REPRISE_ACLNN_LOAD)
+#undef REPRISE_ACLNN_LOAD
+  attention_max_workspace = reinterpret_cast<decltype(attention_max_workspace)>(
+      library.find("aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize"));
+}
+
+}  // namespace reprise::kernels::ascend

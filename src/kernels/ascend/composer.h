@@ -1,0 +1,94 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "device/ascend/ascend_stream.h"
+#include "kernels/ascend/aclnn_arguments.h"
+#include "kernels/ascend/aclnn_table.h"
+#include "ops/op_def.h"
+
+namespace reprise::kernels::ascend {
+
+/// What kernels need beside their call: OpKernel::resources of every operator on this device.
+struct AscendResources {
+  const device::ascend::AclLibrary& library;
+  AclnnTable table;
+  /// Of attention: uint8 [2048, 2048], 1 where the column is behind the row. Its memory keeps the library open.
+  Tensor causal_mask;
+  Tensor one;  ///< float32 [1]
+};
+
+/// Makes one operator of the catalogue out of calls of aclnn. The same description of an operator does two things:
+/// launch it, with intermediates and workspaces from the call's workspace; or measure the workspace that this takes, by
+/// the first phases alone and without memory.
+class Composer {
+ public:
+  /// For a launch.
+  explicit Composer(const ops::OpCall& call);
+  /// Bytes that `compose` needs for a call of which only shapes are known.
+  static size_t measure(const ops::OpCall& call, void (*compose)(Composer&));
+
+  const ops::OpCall& call() const { return call_; }
+  const AclnnTable& aclnn() const { return resources_.table; }
+  const AscendResources& resources() const { return resources_; }
+  bool measures() const { return stream_ == nullptr; }
+
+  bool has(size_t input) const { return call_.inputs[input].defined(); }
+  TensorView input(size_t index) const { return TensorView::of(call_.inputs[index]); }
+  TensorView output(size_t index) const { return TensorView::of(outputs_[index]); }
+  const Tensor& output_tensor(size_t index) const { return outputs_[index]; }
+
+  /// Memory for an intermediate, from here to the end of the operator.
+  TensorView scratch(aclDataType dtype, std::initializer_list<int64_t> sizes);
+  /// Of the sizes of another tensor.
+  TensorView scratch_like(const TensorView& like, aclDataType dtype);
+
+  /// One call of aclnn; the arguments are those of its first phase but the last two. kUnsupported when the installed
+  /// libraries do not have it, and otherwise errors name the call, its status and what AscendCL says of it.
+  template <typename FirstPhase, typename... Arguments>
+  void launch(const AclnnOperator<FirstPhase>& op, const Arguments&... arguments) {
+    launch_with(op, op.first, op.first_name, arguments...);
+  }
+  /// Where another function tells the workspace for all host values: it is asked when measuring.
+  template <typename FirstPhase, typename... Arguments>
+  void launch_measured_by(FirstPhase measure_phase, const AclnnOperator<FirstPhase>& op,
+                          const Arguments&... arguments) {
+    const bool asks = measures() && measure_phase != nullptr;
+    launch_with(op, asks ? measure_phase : op.first, asks ? "GetMaxWorkspaceSize" : op.first_name, arguments...);
+  }
+
+ private:
+  class Launch;
+  Composer(const ops::OpCall& call, std::span<const Tensor> outputs);
+
+  template <typename FirstPhase, typename... Arguments>
+  void launch_with(const AclnnOperator<FirstPhase>& op, FirstPhase first, const char* first_name,
+                   const Arguments&... arguments) {
+    if (!op.available()) fail_missing(op.name);
+    auto given = std::make_unique<AclnnArguments>(resources_.library);
+    const std::optional<device::ascend::LimitScope> limit = limit_scope();
+    uint64_t bytes = 0;
+    aclOpExecutor* executor = nullptr;
+    const aclnnStatus status = first(given->give(arguments)..., &bytes, &executor);
+    if (status != ACLNN_SUCCESS) fail_phase(status, first_name);
+    finish(op.name, op.second, std::move(given), bytes, executor);
+  }
+  std::optional<device::ascend::LimitScope> limit_scope();
+  void finish(const char* name, aclnnStatus (*second)(void*, uint64_t, aclOpExecutor*, aclrtStream),
+              std::unique_ptr<AclnnArguments> arguments, uint64_t bytes, aclOpExecutor* executor);
+  [[noreturn]] void fail_missing(const char* name) const;
+  [[noreturn]] void fail_phase(aclnnStatus status, const char* name) const;
+
+  const ops::OpCall& call_;
+  const AscendResources& resources_;
+  std::span<const Tensor> outputs_;
+  device::ascend::AscendStream* stream_ = nullptr;
+  size_t scratch_bytes_ = 0;
+  size_t workspace_bytes_ = 0;  ///< the largest of all calls
+};
+
+}  // namespace reprise::kernels::ascend
