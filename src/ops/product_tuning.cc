@@ -26,9 +26,9 @@ std::string ProductShape::to_string() const {
                      kRows[static_cast<size_t>(rows)], experts > 0 ? " each" : "");
 }
 
-ProductTuning::ProductTuning(std::vector<std::string> ways, CachedWeights cached)
-    : ways_(std::move(ways)), cached_(cached) {
-  REPRISE_CHECK(cached_.way < ways_.size());
+ProductTuning::ProductTuning(std::vector<std::string> ways, CachedWeights cached, Int8Row int8_row)
+    : ways_(std::move(ways)), cached_(cached), int8_row_(int8_row) {
+  REPRISE_CHECK(cached_.way < ways_.size() && int8_row_.way < ways_.size());
 }
 
 void ProductTuning::expect_weights(size_t bytes) { is_cached_ = bytes <= cached_.bytes; }
@@ -57,7 +57,8 @@ size_t ProductTuning::way_of(const ProductShape& shape) const {
 
 size_t ProductTuning::default_way(const ProductShape& shape) const {
   // More rows take longer to multiply than any cache takes to read.
-  return is_cached_ && shape.rows <= RowsClass::kFew ? cached_.way : 0;
+  if (is_cached_ && shape.rows <= RowsClass::kFew) return cached_.way;
+  return shape.weight == DType::kI8 && shape.rows == RowsClass::kOne ? int8_row_.way : 0;
 }
 
 void ProductTuning::choose(const ProductShape& shape, size_t way) {

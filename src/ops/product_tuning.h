@@ -43,19 +43,25 @@ struct CachedWeights {
   size_t bytes = 0;  ///< the most that stay there; 0: not known
 };
 
+/// What suits single rows times int8 weights, whose blocks are short.
+struct Int8Row {
+  size_t way = 0;
+};
+
 /// In which of several ways a device's products go about their work, by shape. All ways give the same bits. Filled
 /// before anything is captured, which keeps the way that it has found; not while products are called.
 class ProductTuning {
  public:
   /// `ways`: the names of the device's ways, the usual one first.
-  explicit ProductTuning(std::vector<std::string> ways, CachedWeights cached = {});
+  explicit ProductTuning(std::vector<std::string> ways, CachedWeights cached = {}, Int8Row int8_row = {});
 
   const std::vector<std::string>& ways() const { return ways_; }
   /// Nothing for a name that is not known.
   std::optional<size_t> find(const std::string& way) const;
   /// The default where nothing was chosen.
   size_t way_of(const ProductShape& shape) const;
-  /// 0, or the way for cached weights: for products of few rows once expect_weights() has named few enough bytes.
+  /// The way for cached weights, for products of few rows once expect_weights() has named few enough bytes; else that
+  /// for single rows of int8, or 0.
   size_t default_way(const ProductShape& shape) const;
   /// How many bytes of weights a step goes through.
   void expect_weights(size_t bytes);
@@ -67,6 +73,7 @@ class ProductTuning {
  private:
   std::vector<std::string> ways_;
   CachedWeights cached_;
+  Int8Row int8_row_;
   bool is_cached_ = false;
   std::map<ProductShape, size_t> chosen_;  ///< others than the default
   std::optional<size_t> forced_;

@@ -198,6 +198,19 @@ TEST(ProductTuning, WeightsThatACacheHoldsHaveADefaultOfTheirOwn) {
   EXPECT_THROW(ops::ProductTuning({"usual"}, {.way = 1}), Error);
 }
 
+TEST(ProductTuning, SingleRowsOfInt8HaveADefaultOfTheirOwn) {
+  ops::ProductTuning tuning({"usual", "int8 row", "cached"}, {.way = 2, .bytes = 1000}, {.way = 1});
+  const ops::ProductShape row{DType::kI8, DType::kI8, 64, 128, ops::RowsClass::kOne};
+  EXPECT_EQ(tuning.default_way(row), 1u);
+  EXPECT_EQ(tuning.default_way({DType::kI8, DType::kI8, 64, 128, ops::RowsClass::kFew}), 0u);
+  EXPECT_EQ(tuning.default_way({DType::kBF16, DType::kBF16, 64, 128, ops::RowsClass::kOne}), 0u);
+  tuning.choose(row, 0);
+  EXPECT_EQ(tuning.way_of(row), 0u);
+  tuning.expect_weights(1000);
+  EXPECT_EQ(tuning.default_way(row), 2u);
+  EXPECT_THROW(ops::ProductTuning({"usual"}, {}, {.way = 1}), Error);
+}
+
 TEST(ProductTuning, IsToldWhatALoadedModelWeighs) {
   replay::StepHarness::Options options;
   options.model = kTunedModels / "dense";

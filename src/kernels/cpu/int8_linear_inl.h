@@ -23,12 +23,12 @@ template <int kRows, int kBlocks>
 REPRISE_INLINE void add_group(const int8_t* x, int64_t x_row_stride, const int8_t* weight, int64_t block_stride,
                               Int8Accumulators<kRows, kBlocks>& acc) {
   Weights w[kBlocks];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) w[b] = load_weights(weight + b * block_stride);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const Group group = broadcast_group(x + r * x_row_stride);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) add_products(acc.at[r][b], group, w[b]);
   }
 }
@@ -66,20 +66,17 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
   const int8_t* weight = static_cast<const int8_t*>(a.weight) + block * block_stride;
   // Loops over the sums are unrolled, so that those stay in registers.
   Int8Accumulators<kRows, kBlocks> acc;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int b = 0; b < kBlocks; ++b) {
     const Sums start = no_sums(weight + b * block_stride);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) acc.at[r][b] = start;
   }
   weight += kLinearBlock * static_cast<int64_t>(sizeof(int32_t));
-  int64_t k = 0;
-  while (k + 4 <= a.inputs) {
-    fetch<kBlocks>(ahead, k / 4);
-    for (const int64_t end = smaller(k + 4 * kFetchSteps, a.inputs / 4 * 4); k < end; k += 4) {
-      add_group<kRows, kBlocks>(x + k, a.x_row_stride, weight + k * kLinearBlock, block_stride, acc);
-    }
-  }
+  for_each_step<kBlocks>(ahead, a.inputs / 4, [&](int64_t step) __attribute__((always_inline)) {
+    add_group<kRows, kBlocks>(x + 4 * step, a.x_row_stride, weight + 4 * step * kLinearBlock, block_stride, acc);
+  });
+  const int64_t k = a.inputs / 4 * 4;
   if (k < a.inputs) {
     int8_t last[kRows][4] = {};
     for (int r = 0; r < kRows; ++r) memcpy(last[r], x + r * a.x_row_stride + k, static_cast<size_t>(a.inputs - k));
@@ -88,7 +85,7 @@ __attribute__((noinline)) void int8_register_tile(const Int8LinearArguments& a, 
   alignas(64) int32_t sums[kRows][kBlocks][kLinearBlock];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) store_sixteen(sums[r][b], finish_sums(acc.at[r][b]));
   }
   finish_int8_tile<kRows, kBlocks>(a, row, block, sums);
@@ -99,6 +96,12 @@ REPRISE_INLINE void int8_rows(const Int8LinearArguments& a, int64_t row, int64_t
                               Ahead ahead) {
   constexpr int kBlocks = int8_blocks_beside(kRows);
   int64_t block = first_block;
+  if constexpr (kRows == 1 && kInt8Budget >= 16) {
+    for (; block + kOneRowBlocks <= last_block; block += kOneRowBlocks) {
+      int8_register_tile<kRows, kOneRowBlocks>(a, row, block, ahead);
+      ahead.at += kOneRowBlocks * ahead.block_stride;
+    }
+  }
   for (; block + kBlocks <= last_block; block += kBlocks) {
     int8_register_tile<kRows, kBlocks>(a, row, block, ahead);
     ahead.at += kBlocks * ahead.block_stride;

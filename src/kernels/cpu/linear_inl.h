@@ -24,20 +24,17 @@ template <int kRows, int kBlocks, typename X>
 REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const float* weight, int64_t inputs,
                                const Ahead& ahead, Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = inputs * kLinearBlock;
-  for (int64_t k = 0; k < inputs;) {
-    fetch<kBlocks>(ahead, k);
-    for (const int64_t end = smaller(k + kFetchSteps, inputs); k < end; ++k) {
-      V w[kBlocks];
+  for_each_step<kBlocks>(ahead, inputs, [&](int64_t k) __attribute__((always_inline)) {
+    V w[kBlocks];
 #pragma GCC unroll 4
-      for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
+    for (int b = 0; b < kBlocks; ++b) w[b] = load(weight + b * block_stride + k * kLinearBlock);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const V value = set(to_float(x[r * x_row_stride + k]));
+    for (int r = 0; r < kRows; ++r) {
+      const V value = set(to_float(x[r * x_row_stride + k]));
 #pragma GCC unroll 4
-        for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(value, w[b], acc.at[r][b]);
-      }
+      for (int b = 0; b < kBlocks; ++b) acc.at[r][b] = fma(value, w[b], acc.at[r][b]);
     }
-  }
+  });
 }
 
 /// One pair of k: first the even one, then the odd one.
@@ -65,13 +62,10 @@ template <int kRows, int kBlocks, typename X>
 REPRISE_INLINE void accumulate(const X* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs, const Ahead& ahead,
                                Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
-  int64_t k = 0;
-  while (k + 2 <= inputs) {
-    fetch<kBlocks>(ahead, k / 2);
-    for (const int64_t end = smaller(k + 2 * kFetchSteps, inputs / 2 * 2); k < end; k += 2) {
-      accumulate_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
-    }
-  }
+  for_each_step<kBlocks>(ahead, inputs / 2, [&](int64_t pair) __attribute__((always_inline)) {
+    accumulate_pair<kRows, kBlocks>(x + 2 * pair, x_row_stride, weight + 2 * pair * kLinearBlock, block_stride, acc);
+  });
+  const int64_t k = inputs / 2 * 2;
   if (k < inputs) {
     X last[kRows][2] = {};
     for (int r = 0; r < kRows; ++r) last[r][0] = x[r * x_row_stride + k];
@@ -105,19 +99,10 @@ template <int kRows, int kBlocks>
 REPRISE_INLINE void accumulate(const Bf16* x, int64_t x_row_stride, const Bf16* weight, int64_t inputs,
                                const Ahead& ahead, Accumulators<kRows, kBlocks>& acc) {
   const int64_t block_stride = (inputs + 1) / 2 * 2 * kLinearBlock;
-  int64_t k = 0;
-  if (ahead.lines == 0) {
-#pragma GCC unroll 2
-    for (; k + 2 <= inputs; k += 2) {
-      dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
-    }
-  }
-  while (k + 2 <= inputs) {
-    fetch<kBlocks>(ahead, k / 2);
-    for (const int64_t end = smaller(k + 2 * kFetchSteps, inputs / 2 * 2); k < end; k += 2) {
-      dot_pair<kRows, kBlocks>(x + k, x_row_stride, weight + k * kLinearBlock, block_stride, acc);
-    }
-  }
+  for_each_step<kBlocks>(ahead, inputs / 2, [&](int64_t pair) __attribute__((always_inline)) {
+    dot_pair<kRows, kBlocks>(x + 2 * pair, x_row_stride, weight + 2 * pair * kLinearBlock, block_stride, acc);
+  });
+  const int64_t k = inputs / 2 * 2;
   if (k < inputs) {
     Bf16 last[kRows][2] = {};
     for (int r = 0; r < kRows; ++r) last[r][0] = x[r * x_row_stride + k];
@@ -207,9 +192,9 @@ REPRISE_INLINE void linear_rows(const LinearArguments& a, int64_t row, int64_t f
   int64_t block = first_block;
   if constexpr (kRows == 1 && kRegisterBudget >= 16) {
     // More chains than it takes to hide the latency of a product, and fewer ends of them.
-    for (; block + 8 <= last_block; block += 8) {
-      linear_register_tile<kRows, 8, X, W>(a, row, block, ahead);
-      ahead.at += 8 * ahead.block_stride;
+    for (; block + kOneRowBlocks <= last_block; block += kOneRowBlocks) {
+      linear_register_tile<kRows, kOneRowBlocks, X, W>(a, row, block, ahead);
+      ahead.at += kOneRowBlocks * ahead.block_stride;
     }
   }
   for (; block + kBlocks <= last_block; block += kBlocks) {

@@ -11,6 +11,9 @@ inline constexpr int64_t kLinearRowBlock = 96;
 inline constexpr int64_t kMostBytesAhead = 224 << 10;
 inline constexpr int64_t kMostBytesAheadOfOne = 96 << 10;
 inline constexpr int64_t kMostBytesAheadOfFewRows = 52 << 10;
+/// Or a single row over eight blocks side by side, whose fetches are spread over so many streams.
+inline constexpr int64_t kMostBytesAheadOfOneRow = 272 << 10;
+inline constexpr int64_t kOneRowBlocks = 8;
 /// Rows above which nothing is fetched: multiplying takes far longer than the memory.
 inline constexpr int64_t kMostRowsAhead = kLinearRowBlock;
 
@@ -42,7 +45,8 @@ struct Ahead {
 };
 /// Bytes of a block of weights that a tile takes in one step, in every packing: a line of the cache.
 constexpr int64_t kStepBytes = 64;
-constexpr int64_t kFetchSteps = 8;
+/// Steps between fetches: more requests at once take the places of loads, and asking each time costs instructions.
+constexpr int64_t kFetchSteps = 2;
 
 /// What the only tile of a panel fetches: where the next panel begins. The hardware fetches what goes on, but notices
 /// late that something has begun.
@@ -57,14 +61,25 @@ REPRISE_INLINE Ahead part_of_next(const char* next, int64_t block_stride, int64_
   return {next + first * kStepBytes, block_stride, (tile + 1) * kFetchSteps / tiles - first, 0};
 }
 
-/// To be called before each kFetchSteps steps.
 template <int kBlocks>
 REPRISE_INLINE void fetch(const Ahead& ahead, int64_t first_step) {
-  if (first_step < ahead.from_step) return;
   for (int64_t line = 0; line < ahead.lines; ++line) {
     const char* at = ahead.at + (first_step + line) * kStepBytes;
 #pragma GCC unroll 8
     for (int b = 0; b < kBlocks; ++b) __builtin_prefetch(at + b * ahead.block_stride, 0, 2);
+  }
+}
+
+/// step(0), step(1) ... of a tile of kBlocks blocks, with what it fetches in between.
+template <int kBlocks, typename Step>
+REPRISE_INLINE void for_each_step(const Ahead& ahead, int64_t steps, Step step) {
+  const int64_t from = ahead.lines == 0 ? steps : smaller(ahead.from_step, steps);
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i < from; ++i) step(i);
+  while (i < steps) {
+    fetch<kBlocks>(ahead, i);
+    for (const int64_t end = smaller(i + kFetchSteps, steps); i < end; ++i) step(i);
   }
 }
 
@@ -75,7 +90,10 @@ template <int64_t kMostRows, typename RowsOver>
 REPRISE_INLINE void for_each_panel(const ProductTiles& by, const char* weight, int64_t block_stride, int64_t rows,
                                    int64_t first_block, int64_t last_block, const char* after, RowsOver rows_over) {
   const int64_t tiles = count_tiles(kMostRows, rows);
-  const int64_t most_bytes = tiles > 1 ? kMostBytesAhead : rows > 6 ? kMostBytesAheadOfOne : kMostBytesAheadOfFewRows;
+  const int64_t most_bytes = tiles > 1                                ? kMostBytesAhead
+                             : rows > 6                               ? kMostBytesAheadOfOne
+                             : rows == 1 && by.panel >= kOneRowBlocks ? kMostBytesAheadOfOneRow
+                                                                      : kMostBytesAheadOfFewRows;
   const bool whole = by.panel * block_stride <= most_bytes;
   for (int64_t panel = first_block; panel < last_block; panel += by.panel) {
     const int64_t end = smaller(panel + by.panel, last_block);

@@ -22,5 +22,8 @@ inline constexpr ProductTiles kProductTiles[] = {{4, 16}, {4, 32}, {4, 64},  {8,
 /// asking for them, which only keeps the core from loading.
 inline constexpr size_t kCachedProductTiles = 5;
 static_assert(kProductTiles[kCachedProductTiles].start_lines == 0);
+/// And the one for a single row times int8: eight short blocks make a panel that can be fetched as a whole.
+inline constexpr size_t kInt8RowProductTiles = 3;
+static_assert(kProductTiles[kInt8RowProductTiles].panel == 8);
 
 }  // namespace reprise::kernels::cpu

@@ -31,7 +31,8 @@ void register_cpu_kernels(ops::Registry& registry) {
 }
 
 void register_cpu_kernels(ops::Registry& registry, InstructionSet set) {
-  const auto tuning = std::make_shared<ops::ProductTuning>(names_of_product_tiles(), cached_weights());
+  const auto tuning = std::make_shared<ops::ProductTuning>(names_of_product_tiles(), cached_weights(),
+                                                           ops::Int8Row{kInt8RowProductTiles});
   register_rows(registry, set);
   register_elementwise(registry, set);
   register_int8_linear(registry, set, tuning);
