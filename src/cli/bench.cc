@@ -70,12 +70,13 @@ std::string TextTable::to_text() const {
   return text;
 }
 
-std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t page_size,
-                                        int32_t sequences, int64_t tokens, const ops::Registry* kernels) {
+std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t sequences,
+                                        int64_t tokens, const ops::Registry* kernels) {
   const int64_t maximum = session.model()->info().max_positions;
   if (tokens > maximum) {
     throw Error(ErrorCode::kInvalidArgument, "a context of {} tokens exceeds the model's {}", tokens, maximum);
   }
+  const int64_t page_size = session.page_size();
   const int64_t pages = (tokens + page_size - 1) / page_size;
   std::vector<BenchMode> result;
   for (const std::string& name : modes) {

@@ -90,8 +90,8 @@ inline const std::vector<std::string> kBenchModes = {"eager", "aot_eager",      
 
 /// An engine for each named mode, without a tokenizer, with room for `sequences` of `tokens` tokens. Other kernels than
 /// the session's may be given; they must outlive the engines.
-std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t page_size,
-                                        int32_t sequences, int64_t tokens, const ops::Registry* kernels = nullptr);
+std::vector<BenchMode> make_bench_modes(Session& session, const std::vector<std::string>& modes, int32_t sequences,
+                                        int64_t tokens, const ops::Registry* kernels = nullptr);
 
 /// Random tokens with pages of their own for all of them, given back at the end.
 class BenchSequence {

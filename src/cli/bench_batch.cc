@@ -121,7 +121,7 @@ class BatchBench {
       : options_(options),
         session_(options.session),
         limits_(session_),
-        modes_(make_bench_modes(session_, options.modes, options.session.page_size, largest(options.batch_sizes),
+        modes_(make_bench_modes(session_, options.modes, largest(options.batch_sizes),
                                 int64_t{largest(options.input_lengths)} + largest(options.output_lengths))) {}
 
   int run() {

@@ -38,7 +38,7 @@ class DecodeBench {
       : options_(options),
         session_(options.session),
         limits_(session_),
-        modes_(make_bench_modes(session_, options.modes, options.session.page_size,
+        modes_(make_bench_modes(session_, options.modes,
                                 *std::max_element(options.batch_sizes.begin(), options.batch_sizes.end()),
                                 options.context)) {}
 

@@ -33,7 +33,7 @@ class PrefillBench {
         session_(options.session),
         limits_(session_),
         longest_(*std::max_element(options.lengths.begin(), options.lengths.end())),
-        modes_(make_bench_modes(session_, options.modes, options.session.page_size, 1, longest_)) {}
+        modes_(make_bench_modes(session_, options.modes, 1, longest_)) {}
 
   int run() {
     std::vector<BenchSequence> sequences;

@@ -36,8 +36,7 @@ class ReplayBench {
       : options_(options),
         session_(options.session),
         kernels_(api::with_empty_kernels(session_.registry(), session_.device())),
-        modes_(make_bench_modes(session_, {"eager", "full"}, options.session.page_size, options.batch, options.context,
-                                &kernels_)),
+        modes_(make_bench_modes(session_, {"eager", "full"}, options.batch, options.context, &kernels_)),
         eager_(*modes_[0].engine, options.batch, options.context),
         full_(*modes_[1].engine, options.batch, options.context) {}
 

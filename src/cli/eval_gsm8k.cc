@@ -83,7 +83,7 @@ Gsm8kRun::Gsm8kRun(const EvalOptions& options, Session& session, const Gsm8kQues
     longest = std::max(longest, tokens + room);
   }
   const auto running = static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(options.parallel), prompts_.size()));
-  const int64_t kv_tokens = engine::kv_tokens_for(sizes_, running, options.session.page_size);
+  const int64_t kv_tokens = engine::kv_tokens_for(sizes_, running, session.page_size());
   engine_ = engine::Engine::create(session.device(), session.registry(), session.model(), tokenizer,
                                    session.engine_options(running, kv_tokens, static_cast<int32_t>(longest), mode));
   engine_->capture(running);

@@ -173,8 +173,8 @@ class Generation {
       longest = std::max(longest, prompt_tokens + new_tokens);
     }
     const int32_t context = static_cast<int32_t>(std::min<int64_t>(longest, maximum));
-    engine_ = session_.make_engine(tokenizer_, running,
-                                   engine::kv_tokens_for(sizes, running, options_.session.page_size), context);
+    engine_ =
+        session_.make_engine(tokenizer_, running, engine::kv_tokens_for(sizes, running, session_.page_size()), context);
     if (options_.session.profile_capture) engine_->capture(running);
   }
 

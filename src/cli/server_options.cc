@@ -121,7 +121,6 @@ server::ApiOptions ServerOptions::api_options() const {
                                                {"dtype", session.dtype},
                                                {"kv_cache_dtype", session.kv_dtype},
                                                {"mode", session.mode},
-                                               {"page_size", session.page_size},
                                                {"chunked_prefill_size", session.max_prefill_tokens},
                                                {"max_running_requests", max_running_requests},
                                                {"max_queued_requests", max_queued_requests},

@@ -76,7 +76,7 @@ void SessionOptions::add_device(CommandLine& command) {
 void SessionOptions::add_engine(CommandLine& command) {
   command.choice("--kv-dtype", kv_dtype, {"auto", "int8"},
                  "dtype of the KV cache; auto: the computation's, int8: with a scale for each token and KV head");
-  command.option("--page-size", page_size, "tokens in a page of the KV cache");
+  command.option("--page-size", page_size, "tokens in a page of the KV cache; without: 16, on Ascend 128");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
   command.option_with_optional_value("--pack-cache", pack_cache,
@@ -150,8 +150,8 @@ Session::Session(const SessionOptions& options, bool without_weights)
   api::check_device_name(options_.device);
   options_.set_compile_options();
   compile::PassManager::standard(registry_, options_.compile.passes);  // throws for a pass that does not exist
-  if (options_.page_size < 1) {
-    throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", options_.page_size);
+  if (options_.page_size && *options_.page_size < 1) {
+    throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", *options_.page_size);
   }
   const std::filesystem::path path(options_.model);
   if (!std::filesystem::exists(path)) {
@@ -192,6 +192,8 @@ Session::Session(const SessionOptions& options, bool without_weights)
 
 std::filesystem::path Session::directory() const { return load::model_directory(options_.model); }
 
+int32_t Session::page_size() const { return options_.page_size.value_or(device_->capabilities().default_page_size); }
+
 std::unique_ptr<engine::Engine> Session::make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                                      int64_t kv_tokens, int32_t max_context) {
   return engine::Engine::create(*device_, registry_, model_, std::move(tokenizer),
@@ -215,7 +217,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   }
   options.max_context = options_.max_context != 0 ? options_.max_context : max_context;
   options.kv_tokens = kv_tokens;
-  options.page_size = options_.page_size;
+  options.page_size = page_size();
   options.poison = options_.poison;
   options.end_token_ids = end_token_ids_;
   options.update_order = parse_update_order(options_.update_order);

@@ -30,7 +30,7 @@ struct SessionOptions {
   std::string kv_dtype = "auto";
   std::string mode = "full";
   int32_t threads = 0;
-  int32_t page_size = 16;
+  std::optional<int32_t> page_size;  ///< absent: the device's
   int32_t max_context = 0;
   int32_t max_prefill_tokens = 512;
   std::vector<int32_t> graph_batch_sizes;
@@ -94,6 +94,8 @@ class Session {
   /// What make_engine() gives to the engine, to be changed. `mode`: instead of that of --mode.
   engine::EngineOptions engine_options(int32_t max_running, int64_t kv_tokens, int32_t max_context,
                                        std::optional<replay::Mode> mode = std::nullopt);
+  /// Tokens in a page of the KV cache.
+  int32_t page_size() const;
   /// What --autotune has chosen; null without it.
   const AutotuneReport* autotune_report() const { return autotune_report_ ? &*autotune_report_ : nullptr; }
   /// Milliseconds that loading took.

@@ -34,6 +34,7 @@ struct Capabilities {
   int least_priority = 0;
   int greatest_priority = 0;  ///< numerically smaller or equal
   int default_max_graph_batch = 32;
+  int default_page_size = 16;     ///< tokens in a page of the KV cache
   bool limited_captures = false;  ///< plan_captures() may leave sizes out
   std::string description;        ///< one line for people: model, instruction set, cores and why so many
 };

@@ -60,6 +60,7 @@ HttpResponse server_info(const ApiContext& context, const HttpRequest& /*request
     json["max_total_num_tokens"] = info->kv_tokens_capacity;
     json["max_req_input_len"] = context.max_context() - 1;
     json["context_len"] = info->options.max_context;
+    json["page_size"] = info->options.page_size;
     json["architecture"] = info->model.architecture;
     json["vocab_size"] = info->model.vocabulary;
     json["decode_mode"] = replay::name_of(snapshot.mode);

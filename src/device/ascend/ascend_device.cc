@@ -78,6 +78,7 @@ Capabilities AscendDevice::capabilities_of(const AscendCore& core) {
       capabilities.external_events ? UpdateOrder::kReplayThenUpdate : UpdateOrder::kUpdateThenReplay;
   capabilities.host_addressable = false;
   capabilities.limited_captures = true;
+  capabilities.default_page_size = 128;  // what its attention is made for
   capabilities.cores = std::max(core.cube_cores, core.vector_cores);
   capabilities.least_priority = kLeastPriority;
   capabilities.greatest_priority = kGreatestPriority;
