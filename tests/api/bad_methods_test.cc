@@ -335,7 +335,7 @@ TEST_F(BadMethods, ContentsOfNothingAreAnError) {
   error_of(ErrorCode::kInvalidArgument, [&] { library_.to_bytes(Tensor(TensorMeta(DType::kF32, {2}), nullptr)); });
   error_of(ErrorCode::kInvalidArgument, [&] { library_.from_floats({3}, std::vector<float>(2)); });
   error_of(ErrorCode::kInvalidArgument, [&] { library_.to_floats(library_.empty(TensorMeta(DType::kI8, {4}))); });
-  error_of(ErrorCode::kUnsupported, [] { Library::open("tpu"); });
+  error_of(ErrorCode::kInvalidArgument, [] { Library::open("tpu"); });
   error_of(ErrorCode::kInvalidArgument, [] { Library::open("cpu", -1); });
   error_of(ErrorCode::kInvalidArgument, [&] { library_.compile(silu_method()).graph(0); });
 }
