@@ -1,6 +1,7 @@
 #ifdef REPRISE_EMULATOR_DIR
 #include "device/ascend/test_kernels.h"
 
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -15,7 +16,7 @@ using emulator::Kernel;
 using emulator::KernelType;
 
 /// Where the emulator says that device memory is; set with the first launch.
-void* (*host_address)(const void*, size_t) = nullptr;
+std::atomic<void* (*)(const void*, size_t)> host_address = nullptr;
 
 struct ElementArguments {
   int32_t* data;
@@ -28,7 +29,8 @@ template <typename Operation>
 bool for_elements(const void* arguments, Operation operation) {
   const auto& element = *static_cast<const ElementArguments*>(arguments);
   if (element.count == 0) return true;
-  auto* data = static_cast<int32_t*>(host_address(element.data, static_cast<size_t>(element.count) * sizeof(int32_t)));
+  auto* data =
+      static_cast<int32_t*>(host_address.load()(element.data, static_cast<size_t>(element.count) * sizeof(int32_t)));
   if (data == nullptr) return false;
   for (int64_t i = 0; i < element.count; ++i) data[i] = operation(data[i], element.value);
   return true;
@@ -51,7 +53,7 @@ const Kernel kStoreList{
     .name = "store_list.i32", .type = KernelType::kVector, .run = [](const void* arguments, size_t bytes, uint32_t) {
       const size_t list_bytes = bytes - sizeof(ListArguments);
       if (list_bytes == 0) return true;
-      void* data = host_address(static_cast<const ListArguments*>(arguments)->data, list_bytes);
+      void* data = host_address.load()(static_cast<const ListArguments*>(arguments)->data, list_bytes);
       if (data == nullptr) return false;
       std::memcpy(data, static_cast<const std::byte*>(arguments) + sizeof(ListArguments), list_bytes);
       return true;
