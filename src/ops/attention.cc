@@ -117,6 +117,24 @@ void reference_paged_attention(const OpCall& call) {
 
 }  // namespace
 
+void check_attention_lists(const OpCall& call) {
+  const std::span<const int32_t> queries = call.lists[0].values;
+  const std::span<const int32_t> keys = call.lists[1].values;
+  const int64_t sequences = call.inputs[3].size(0);
+  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
+    throw Error(ErrorCode::kInvalidArgument, "paged_attention: host lists of {} and {} entries for {} block tables",
+                queries.size(), keys.size(), sequences);
+  }
+  const int64_t most_keys = call.inputs[3].size(1) * call.inputs[1].size(1);
+  for (const int32_t length : keys) {
+    if (length > most_keys) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "paged_attention: {} keys, more than the {} that a block table of {} pages of {} holds", length,
+                  most_keys, call.inputs[3].size(1), call.inputs[1].size(1));
+    }
+  }
+}
+
 Tensor paged_attention(ForwardContext& context, const Tensor& q, const Tensor& k_cache, const Tensor& v_cache,
                        double scale, const KvScales& scales, std::source_location where) {
   return dispatch_call(context, "paged_attention", {q, k_cache, v_cache, context.block_tables, scales.k, scales.v},

@@ -21,6 +21,11 @@ Tensor paged_attention(ForwardContext& context, const Tensor& q, const Tensor& k
                        double scale, const KvScales& scales = {},
                        std::source_location where = std::source_location::current());
 
+/// What a kernel's plan() checks of the values of the host lists, which the shape function does not see when a graph is
+/// bound, updated or run node by node: a query and a KV length for each block table, which holds the keys.
+/// kInvalidArgument.
+void check_attention_lists(const OpCall& call);
+
 void register_attention(Registry& registry);
 
 }  // namespace reprise::ops

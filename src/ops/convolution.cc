@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/error.h"
 #include "ops/checks.h"
 #include "ops/dispatch_call.h"
 #include "ops/reference_access.h"
@@ -81,6 +82,28 @@ void reference_causal_conv1d(const OpCall& call) {
 }
 
 }  // namespace
+
+void check_convolution_lists(const OpCall& call) {
+  const std::span<const int32_t> queries = call.lists[0].values;
+  const std::span<const int32_t> keys = call.lists[1].values;
+  const int64_t sequences = call.inputs[4].size(0);
+  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
+    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: host lists of {} and {} entries for {} sequences",
+                queries.size(), keys.size(), sequences);
+  }
+  int64_t rows = 0;
+  for (size_t s = 0; s < queries.size(); ++s) {
+    if (queries[s] < 0 || keys[s] < 0 || (keys[s] != 0 && keys[s] < queries[s])) {
+      throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: sequence {} has {} rows and a length of {}", s,
+                  queries[s], keys[s]);
+    }
+    rows += queries[s];
+  }
+  if (rows > call.inputs[0].size(0)) {
+    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: {} rows in all, but {} tokens", rows,
+                call.inputs[0].size(0));
+  }
+}
 
 Tensor causal_conv1d(ForwardContext& context, const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Tensor& state, std::source_location where) {

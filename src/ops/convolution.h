@@ -16,6 +16,11 @@ namespace reprise::ops {
 Tensor causal_conv1d(ForwardContext& context, const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const Tensor& state, std::source_location where = std::source_location::current());
 
+/// What a kernel's plan() checks of the values of the host lists, which the shape function does not see when a graph is
+/// bound, updated or run node by node: query and KV lengths that fit each other, the slots and the tokens.
+/// kInvalidArgument.
+void check_convolution_lists(const OpCall& call);
+
 void register_convolution(Registry& registry);
 
 }  // namespace reprise::ops

@@ -24,6 +24,13 @@ PackedLayout packed_layout(const Registry& registry, std::string_view device, co
   return layout;
 }
 
+void check_wanted_format(const OpCall& call, const Format& format) {
+  const auto& wanted = std::get<std::string>(call.attributes[0]);
+  if (wanted.empty() || wanted == format.name()) return;
+  throw Error(ErrorCode::kUnsupported, "pack_linear_weight: there is no format '{}' for {}, only '{}'", wanted,
+              call.inputs[0].meta().to_string(), format.name());
+}
+
 bool fills_packed_blocks(const Registry& registry, std::string_view device, const TensorMeta& plain, int64_t rows) {
   const auto bytes_of = [&](int64_t count) {
     return packed_layout(registry, device, TensorMeta(plain.dtype, Shape{count, plain.shape[1]})).bytes;

@@ -18,6 +18,10 @@ struct PackedLayout {
 /// What packing makes of a plain weight [N, K]; without packing on this device, the weight as it is.
 PackedLayout packed_layout(const Registry& registry, std::string_view device, const TensorMeta& plain);
 
+/// Throws kUnsupported when a call of pack_linear_weight asks by name for another format than the one that the device
+/// has for its weight.
+void check_wanted_format(const OpCall& call, const Format& format);
+
 /// Whether a weight of `rows` rows can be followed by the packed form of more rows as if both had been packed together.
 bool fills_packed_blocks(const Registry& registry, std::string_view device, const TensorMeta& plain, int64_t rows);
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "kernels/ascend/register_families.h"
+#include "ops/attention.h"
 
 // paged_attention: one launch, whose host lists are the plan: for each sequence where its rows end, then how many keys
 // each has. Blocks of keys and block tables are read on the device.
@@ -32,13 +33,10 @@ void check_supported(const ops::OpCall& call) {
 }
 
 void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+  ops::check_attention_lists(call);
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
   const int64_t sequences = call.inputs[3].size(0);
-  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
-    throw Error(ErrorCode::kInvalidArgument, "paged_attention: host lists of {} and {} entries for {} block tables",
-                queries.size(), keys.size(), sequences);
-  }
   if (sequences > 0) check_supported(call);
   if (call.inputs[4].defined() && std::any_of(queries.begin(), queries.end(), [](int32_t rows) { return rows > 1; })) {
     throw Error(
@@ -47,18 +45,10 @@ void plan(const ops::OpCall& call, ops::Tiling& tiling) {
         "not take on this device")
         .remedy("keep keys and values in bfloat16");
   }
-  const int64_t most_keys = call.inputs[3].size(1) * call.inputs[1].size(1);
   tiling.values.reserve(2 * queries.size());
   int32_t end = 0;
   for (const int32_t rows : queries) tiling.values.push_back(end += rows);
-  for (const int32_t length : keys) {
-    if (length > most_keys) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "paged_attention: {} keys, more than the {} that a block table of {} pages of {} holds", length,
-                  most_keys, call.inputs[3].size(1), call.inputs[1].size(1));
-    }
-    tiling.values.push_back(length);
-  }
+  tiling.values.insert(tiling.values.end(), keys.begin(), keys.end());
   tiling.tiles = sequences;
 }
 

@@ -1,7 +1,7 @@
 #include <vector>
 
-#include "base/error.h"
 #include "kernels/ascend/register_families.h"
+#include "ops/convolution.h"
 
 // causal_conv1d: the operator of aclnn takes where sequences lie and which state each has as lists of the host, and
 // computes in one dtype. Slots are known to the device alone, so that the states of a step's sequences are gathered,
@@ -15,27 +15,14 @@ constexpr int32_t kPadding = -1;
 /// Tiling: the first row of each sequence and the last one's end, the number of each (kPadding: padding), and whether
 /// it has a state.
 void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+  ops::check_convolution_lists(call);
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
   const int64_t sequences = call.inputs[4].size(0);
-  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
-    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: host lists of {} and {} entries for {} sequences",
-                queries.size(), keys.size(), sequences);
-  }
   tiling.values.reserve(3 * queries.size() + 1);
   int32_t row = 0;
   tiling.values.push_back(row);
-  for (size_t s = 0; s < queries.size(); ++s) {
-    if (queries[s] < 0 || keys[s] < 0 || (keys[s] != 0 && keys[s] < queries[s])) {
-      throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: sequence {} has {} rows and a length of {}", s,
-                  queries[s], keys[s]);
-    }
-    tiling.values.push_back(row += queries[s]);
-  }
-  if (row > call.inputs[0].size(0)) {
-    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: {} rows in all, but {} tokens", row,
-                call.inputs[0].size(0));
-  }
+  for (const int32_t rows : queries) tiling.values.push_back(row += rows);
   for (size_t s = 0; s < queries.size(); ++s) {
     tiling.values.push_back(keys[s] == 0 ? kPadding : static_cast<int32_t>(s));
   }

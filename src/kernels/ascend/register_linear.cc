@@ -1,8 +1,8 @@
 #include <utility>
 
-#include "base/error.h"
 #include "device/device.h"
 #include "kernels/ascend/register_families.h"
+#include "ops/pack_weight.h"
 
 // Products of floating-point matrices, and the packing of weights for all products.
 
@@ -60,12 +60,8 @@ Format packed_format(const Tensor& weight) { return weight.dtype() == DType::kF3
 
 size_t packed_storage(const ops::OpCall& call, size_t /*output*/, TensorMeta& meta) {
   const Tensor& weight = call.inputs[0];
-  const auto& wanted = std::get<std::string>(call.attributes[0]);
   const Format format = packed_format(weight);
-  if (!wanted.empty() && wanted != format.name()) {
-    throw Error(ErrorCode::kUnsupported, "pack_linear_weight: there is no format '{}' for {}, only '{}'", wanted,
-                weight.meta().to_string(), format.name());
-  }
+  ops::check_wanted_format(call, format);
   meta.format = format;
   return TensorView::matrix_of(Tensor(TensorMeta(meta.dtype, meta.shape, format), nullptr)).bytes();
 }

@@ -2,6 +2,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
+#include "ops/attention.h"
 
 // paged_attention: two launches, blocks of keys and then their merge. The tail of both is the plan.
 
@@ -18,23 +19,10 @@ void require_head_dim(const ops::OpCall& call) {
 
 void plan(const ops::OpCall& call, ops::Tiling& tiling) {
   require_head_dim(call);
+  ops::check_attention_lists(call);
   const Tensor& q = call.inputs[0];
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
-  // The shape function sees no lists when a graph is bound, updated or run node by node.
-  const int64_t sequences = call.inputs[3].size(0);
-  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
-    throw Error(ErrorCode::kInvalidArgument, "paged_attention: host lists of {} and {} entries for {} block tables",
-                queries.size(), keys.size(), sequences);
-  }
-  const int64_t most_keys = call.inputs[3].size(1) * call.inputs[1].size(1);
-  for (const int32_t length : keys) {
-    if (length > most_keys) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "paged_attention: {} keys, more than the {} that a block table of {} pages of {} holds", length,
-                  most_keys, call.inputs[3].size(1), call.inputs[1].size(1));
-    }
-  }
   tiling.values.resize(static_cast<size_t>(attention_tail_size(static_cast<int64_t>(queries.size()))));
   const AttentionPlan result =
       plan_attention(queries, keys, q.size(0), q.size(1), call.inputs[1].size(2), q.size(2), tiling.values);

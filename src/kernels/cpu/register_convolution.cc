@@ -2,6 +2,7 @@
 #include "kernels/cpu/causal_conv1d.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
+#include "ops/convolution.h"
 
 // causal_conv1d: one launch, whose tail says where each sequence starts and whether it has a state.
 
@@ -9,26 +10,9 @@ namespace reprise::kernels::cpu {
 namespace {
 
 void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+  ops::check_convolution_lists(call);
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
-  // The shape function sees no lists when a graph is bound, updated or run node by node.
-  const int64_t sequences = call.inputs[4].size(0);
-  if (static_cast<int64_t>(queries.size()) != sequences || static_cast<int64_t>(keys.size()) != sequences) {
-    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: host lists of {} and {} entries for {} sequences",
-                queries.size(), keys.size(), sequences);
-  }
-  int64_t rows = 0;
-  for (size_t s = 0; s < queries.size(); ++s) {
-    if (queries[s] < 0 || keys[s] < 0 || (keys[s] != 0 && keys[s] < queries[s])) {
-      throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: sequence {} has {} rows and a length of {}", s,
-                  queries[s], keys[s]);
-    }
-    rows += queries[s];
-  }
-  if (rows > call.inputs[0].size(0)) {
-    throw Error(ErrorCode::kInvalidArgument, "causal_conv1d: {} rows in all, but {} tokens", rows,
-                call.inputs[0].size(0));
-  }
   const auto tail_size = static_cast<size_t>(causal_conv1d_tail_size(static_cast<int64_t>(queries.size())));
   // The rows that each sequence had before lie behind the tail for the time of planning.
   tiling.values.resize(tail_size + queries.size());

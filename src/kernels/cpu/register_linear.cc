@@ -1,8 +1,8 @@
-#include "base/error.h"
 #include "kernels/cpu/int8_linear.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/register_common.h"
 #include "kernels/cpu/register_families.h"
+#include "ops/pack_weight.h"
 
 // linear, and pack_linear_weight for it and for int8_linear.
 
@@ -40,12 +40,8 @@ void run_linear(const ops::OpCall& call) {
 
 size_t packed_storage(const ops::OpCall& call, size_t /*output*/, TensorMeta& meta) {
   const Tensor& weight = call.inputs[0];
-  const auto& wanted = std::get<std::string>(call.attributes[0]);
   const Format format = packed_format(weight);
-  if (!wanted.empty() && wanted != format.name()) {
-    throw Error(ErrorCode::kUnsupported, "pack_linear_weight: there is no format '{}' for {}, only '{}'", wanted,
-                weight.meta().to_string(), format.name());
-  }
+  ops::check_wanted_format(call, format);
   meta.format = format;
   if (weight.dtype() == DType::kI8) return static_cast<size_t>(int8_packed_bytes(weight.size(0), weight.size(1)));
   return static_cast<size_t>(packed_bytes(element_of(weight), weight.size(0), weight.size(1)));
