@@ -1,5 +1,7 @@
 #include "device/ascend/capture_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "device/ascend/acl_stream.h"
@@ -11,15 +13,10 @@ CaptureSession::CaptureSession(std::shared_ptr<AscendCore> core, CaptureMode mod
       thread_(std::this_thread::get_id()),
       state_(std::make_shared<GraphState>(std::move(core))),
       graph_(std::make_unique<AscendCapturedGraph>(state_)),
-      lanes_{Lane{.stream = &origin}} {
+      streams_{&origin} {
+  joins_.add_lane();
   state_->raw = raw;
   state_->record.add_lane(origin.options());
-}
-
-std::vector<AclStream*> CaptureSession::streams() const {
-  std::vector<AclStream*> streams;
-  for (const Lane& lane : lanes_) streams.push_back(lane.stream);
-  return streams;
 }
 
 void CaptureSession::release_events() {
@@ -53,7 +50,7 @@ void CaptureSession::add(GraphRecord::Entry entry) {
   using Action = GraphRecord::Action;
   const bool moves_on = entry.action != Action::kRecord && entry.action != Action::kWait &&
                         entry.action != Action::kBeginGroup && entry.action != Action::kEndGroup;
-  if (moves_on) ++lanes_[entry.lane].work;
+  if (moves_on) joins_.add_work(entry.lane);
   const bool in_group = group_ && entry.action == GraphRecord::Action::kLaunch && entry.lane == group_->lane;
   const size_t index = state_->record.add(std::move(entry));
   if (in_group) group_->launches.push_back(index);
@@ -65,37 +62,20 @@ void CaptureSession::keep_event(const std::shared_ptr<EventState>& event) {
 }
 
 void CaptureSession::record(uint16_t lane, const std::shared_ptr<EventState>& event) {
-  add({.action = GraphRecord::Action::kRecord, .lane = lane, .digest = records_.size()});
+  add({.action = GraphRecord::Action::kRecord, .lane = lane, .digest = joins_.next_record()});
   // The newest record counts, also when an older one lies in another capture.
   event->capture = this;
-  event->edge = static_cast<uint32_t>(records_.size());
-  records_.push_back({lane, lanes_[lane].work, lanes_[lane].waits});
+  event->edge = joins_.record(lane);
   keep_event(event);
 }
 
 void CaptureSession::wait(uint16_t lane, const EventState& event) {
   add({.action = GraphRecord::Action::kWait, .lane = lane, .digest = event.edge});
-  const Edge& edge = records_[event.edge];
-  if (edge.lane == lane) return;
-  ++lanes_[lane].waits;
-  Lane& recorded = lanes_[edge.lane];
-  recorded.joined_work = std::max(recorded.joined_work, edge.work);
-  recorded.joined_waits = std::max(recorded.joined_waits, edge.waits);
+  joins_.wait(lane, event.edge);
 }
 
 std::optional<Error> CaptureSession::find_unjoined() const {
-  for (size_t i = 1; i < lanes_.size(); ++i) {
-    if (lanes_[i].joined_work == lanes_[i].work) continue;
-    return Error(ErrorCode::kCaptureUnjoined, "stream '{}' took part in the capture and was not joined",
-                 state_->record.lane_name(static_cast<uint16_t>(i)))
-        .remedy("record an event after its last work and let the capturing stream wait for it");
-  }
-  for (size_t i = 1; i < lanes_.size(); ++i) {
-    if (lanes_[i].joined_waits == lanes_[i].waits) continue;
-    return Error(ErrorCode::kCaptureDependency, "stream '{}' waits for an event and is not joined after that",
-                 state_->record.lane_name(static_cast<uint16_t>(i)));
-  }
-  return std::nullopt;
+  return joins_.find_unjoined([this](uint16_t lane) { return fmt::format("'{}'", state_->record.lane_name(lane)); });
 }
 
 void CaptureSession::external(GraphRecord::Action action, uint16_t lane, const std::shared_ptr<EventState>& event) {
@@ -107,7 +87,8 @@ void CaptureSession::external(GraphRecord::Action action, uint16_t lane, const s
 
 uint16_t CaptureSession::join(AclStream& stream, const EventState& event) {
   const uint16_t lane = state_->record.add_lane(stream.options());
-  lanes_.push_back({.stream = &stream});
+  streams_.push_back(&stream);
+  joins_.add_lane();
   wait(lane, event);
   return lane;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "device/ascend/graph_state.h"
 #include "device/capture.h"
+#include "device/capture_joins.h"
 
 namespace reprise::device::ascend {
 
@@ -35,8 +36,8 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   bool is_origin(uint16_t lane) const { return lane == 0; }
 
   /// Those that take part, the origin first; null for one that was destroyed.
-  std::vector<AclStream*> streams() const;
-  void forget_stream(uint16_t lane) { lanes_[lane].stream = nullptr; }
+  const std::vector<AclStream*>& streams() const { return streams_; }
+  void forget_stream(uint16_t lane) { streams_[lane] = nullptr; }
   /// A joined stream has gone: the runtime cannot let go of it before the capture ends.
   void inherit_stream(std::shared_ptr<StreamProgress> progress) { orphans_.push_back(std::move(progress)); }
   std::vector<std::shared_ptr<StreamProgress>> take_orphans() { return std::move(orphans_); }
@@ -55,8 +56,7 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   /// Notes the error of a launch inside a group for end_group().
   void note_group_error(const Error& error);
 
-  /// Which stream was not joined, where the runtime says that one was not: kCaptureUnjoined for one whose work nobody
-  /// has waited for, kCaptureDependency for one whose last wait nobody has.
+  /// Which stream was not joined, where the runtime says that one was not.
   std::optional<Error> find_unjoined() const;
 
   /// What the runtime has accepted.
@@ -78,21 +78,6 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
     std::vector<size_t> launches;
     std::optional<Error> error;
   };
-  /// How a stream hangs together with the others: how much it has done, and how much of that another one has waited
-  /// for.
-  struct Lane {
-    AclStream* stream = nullptr;
-    int64_t work = 0;
-    int64_t waits = 0;
-    int64_t joined_work = -1;  ///< -1: nobody has waited for it
-    int64_t joined_waits = -1;
-  };
-  /// A record, with what its lane had done by then.
-  struct Edge {
-    uint16_t lane;
-    int64_t work;
-    int64_t waits;
-  };
   void keep_event(const std::shared_ptr<EventState>& event);
 
   const CaptureMode mode_;
@@ -100,8 +85,8 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   bool invalidated_ = false;
   std::shared_ptr<GraphState> state_;
   std::unique_ptr<AscendCapturedGraph> graph_;
-  std::vector<Lane> lanes_;
-  std::vector<Edge> records_;
+  std::vector<AclStream*> streams_;  ///< by lane; null for one that was destroyed
+  CaptureJoins joins_;
   std::vector<std::shared_ptr<StreamProgress>> orphans_;
   std::vector<const EventState*> externals_;
   std::optional<OpenGroup> group_;

@@ -11,7 +11,8 @@ CaptureSession::CaptureSession(std::shared_ptr<CpuCore> core, CaptureMode mode, 
       thread_(std::this_thread::get_id()),
       graph_(std::make_unique<CpuCapturedGraph>(core, std::make_shared<GraphProgram>(core.get()))) {
   program().add_lane(origin.options().name, origin.options().priority);
-  lanes_.push_back({&origin});
+  streams_.push_back(&origin);
+  joins_.add_lane();
 }
 
 void CaptureSession::release_events() {
@@ -22,12 +23,6 @@ void CaptureSession::release_events() {
 }
 
 GraphProgram& CaptureSession::program() { return graph_->program_in_capture(); }
-
-std::vector<QueuedStream*> CaptureSession::streams() const {
-  std::vector<QueuedStream*> streams;
-  for (const Lane& lane : lanes_) streams.push_back(lane.stream);
-  return streams;
-}
 
 void CaptureSession::check_valid() const {
   if (invalidated_) throw Error(ErrorCode::kCaptureInvalidated, "the capture was invalidated by an earlier failure");
@@ -44,7 +39,7 @@ void CaptureSession::refuse_in_group(const char* operation) {
 void CaptureSession::add(uint16_t lane, const Instruction& instruction) {
   check_valid();
   refuse_in_group(name_of(instruction.opcode).data());
-  ++lanes_[lane].work;
+  joins_.add_work(lane);
   program().add(instruction, lane);
 }
 
@@ -52,7 +47,7 @@ void CaptureSession::add_launch(uint16_t lane, const Instruction& instruction, s
                                 std::span<const std::byte> tail, std::span<const MemoryAccess> accesses) {
   check_valid();
   if (group_ && group_->lane != lane) refuse_in_group("launch of another stream");
-  ++lanes_[lane].work;
+  joins_.add_work(lane);
   // An update may bring launches that use other memory.
   program().add_launch(instruction, lane, arguments, tail, group_ ? std::span<const MemoryAccess>() : accesses);
 }
@@ -60,7 +55,7 @@ void CaptureSession::add_launch(uint16_t lane, const Instruction& instruction, s
 void CaptureSession::add_external(Opcode opcode, uint16_t lane, std::shared_ptr<EventState> event) {
   check_valid();
   refuse_in_group(name_of(opcode).data());
-  ++lanes_[lane].work;
+  joins_.add_work(lane);
   program().add_external(opcode, lane, std::move(event));
 }
 
@@ -70,7 +65,7 @@ void CaptureSession::record(uint16_t lane, const std::shared_ptr<EventState>& ev
   Instruction instruction(Opcode::kRecordEdge);
   instruction.edge = {nullptr, program().add_edge()};
   program().add(instruction, lane);
-  edges_.push_back({lane, lanes_[lane].work, lanes_[lane].waits});
+  joins_.record(lane);
   // The newest record counts, also when an older one lies in another capture.
   event->capture = this;
   event->edge = instruction.edge.edge;
@@ -83,19 +78,15 @@ void CaptureSession::wait(uint16_t lane, const EventState& event) {
   Instruction instruction(Opcode::kWaitEdge);
   instruction.edge = {nullptr, event.edge};
   program().add(instruction, lane);
-  const Edge& edge = edges_[event.edge];
-  if (edge.lane == lane) return;
-  ++lanes_[lane].waits;
-  Lane& recorded = lanes_[edge.lane];
-  recorded.joined_work = std::max(recorded.joined_work, edge.work);
-  recorded.joined_waits = std::max(recorded.joined_waits, edge.waits);
+  joins_.wait(lane, event.edge);
 }
 
 uint16_t CaptureSession::join(QueuedStream& stream, const EventState& event) {
   check_valid();
   refuse_in_group("wait of another stream");
   const uint16_t lane = program().add_lane(stream.options().name, stream.options().priority);
-  lanes_.push_back({&stream});
+  streams_.push_back(&stream);
+  joins_.add_lane();
   wait(lane, event);
   return lane;
 }
@@ -118,21 +109,12 @@ TaskGroup* CaptureSession::end_group(uint16_t lane) {
 }
 
 void CaptureSession::check_joined() const {
-  const auto name = [](const Lane& lane, size_t index) {
-    const bool named = lane.stream != nullptr && !lane.stream->options().name.empty();
-    return named ? lane.stream->options().name : "number " + std::to_string(index);
+  const auto name_of = [this](uint16_t lane) {
+    const QueuedStream* stream = streams_[lane];
+    const bool named = stream != nullptr && !stream->options().name.empty();
+    return named ? stream->options().name : "number " + std::to_string(lane);
   };
-  for (size_t i = 1; i < lanes_.size(); ++i) {
-    if (lanes_[i].joined_work == lanes_[i].work) continue;
-    throw Error(ErrorCode::kCaptureUnjoined, "stream {} took part in the capture and was not joined",
-                name(lanes_[i], i))
-        .remedy("record an event after its last work and let the capturing stream wait for it");
-  }
-  for (size_t i = 1; i < lanes_.size(); ++i) {
-    if (lanes_[i].joined_waits == lanes_[i].waits) continue;
-    throw Error(ErrorCode::kCaptureDependency, "stream {} waits for an event and is not joined after that",
-                name(lanes_[i], i));
-  }
+  if (const std::optional<Error> error = joins_.find_unjoined(name_of)) throw Error(*error);
 }
 
 std::unique_ptr<CpuCapturedGraph> CaptureSession::finish() {

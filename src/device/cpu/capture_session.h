@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "device/capture.h"
+#include "device/capture_joins.h"
 #include "device/cpu/cpu_captured_graph.h"
 #include "device/cpu/graph_program.h"
 
@@ -31,10 +32,10 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   CpuCapturedGraph& graph() { return *graph_; }
   bool is_origin(uint16_t lane) const { return lane == 0; }
   /// The streams that take part, the origin first; null for one that was destroyed.
-  std::vector<QueuedStream*> streams() const;
+  const std::vector<QueuedStream*>& streams() const { return streams_; }
   /// Gives the events back to ordinary use: the capture is over.
   void release_events();
-  void forget_stream(uint16_t lane) { lanes_[lane].stream = nullptr; }
+  void forget_stream(uint16_t lane) { streams_[lane] = nullptr; }
 
   // Recording. All throw kCaptureInvalidated after an invalidation; while a task group is open, everything except a
   // launch on the group's stream throws kTaskGroupOperation and is reported again by end_group().
@@ -56,21 +57,6 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   std::unique_ptr<CpuCapturedGraph> finish();
 
  private:
-  /// How a stream hangs together with the others. A stream is joined when another one has waited for a record that has
-  /// none of its work behind it. Joining its waits, too, makes the relation reach the origin over several streams.
-  struct Lane {
-    QueuedStream* stream = nullptr;
-    int64_t work = 0;          ///< launches, copies ... so far
-    int64_t waits = 0;         ///< so far
-    int64_t joined_work = -1;  ///< how much of it another stream has waited for; -1: none ever
-    int64_t joined_waits = -1;
-  };
-  /// A record, with what its lane had done by then.
-  struct Edge {
-    uint16_t lane;
-    int64_t work;
-    int64_t waits;
-  };
   struct OpenGroup {
     uint16_t lane;
     uint32_t first;  ///< instruction
@@ -85,8 +71,8 @@ class CaptureSession : public std::enable_shared_from_this<CaptureSession> {
   const std::thread::id thread_;
   bool invalidated_ = false;
   std::unique_ptr<CpuCapturedGraph> graph_;
-  std::vector<Lane> lanes_;
-  std::vector<Edge> edges_;
+  std::vector<QueuedStream*> streams_;               ///< by lane; null for one that was destroyed
+  CaptureJoins joins_;                               ///< its records are the program's edges
   std::vector<std::shared_ptr<EventState>> events_;  ///< recorded in this capture at least once
   std::optional<OpenGroup> group_;
 };
