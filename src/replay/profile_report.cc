@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/escape_json.h"
+
 namespace reprise::replay {
 namespace {
 
@@ -32,20 +34,7 @@ std::string share_text(int64_t part, int64_t whole) {
 
 int64_t average(int64_t sum, int64_t count) { return count == 0 ? 0 : sum / count; }
 
-std::string json_text(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < ' ') {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
-}
+std::string json_text(std::string_view text) { return fmt::format("\"{}\"", escape_json(text)); }
 
 constexpr const char* kind_name(device::MemoryRecord::Kind kind) {
   switch (kind) {

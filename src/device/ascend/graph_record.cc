@@ -5,6 +5,7 @@
 
 #include <iterator>
 
+#include "base/escape_json.h"
 #include "base/hash.h"
 
 namespace reprise::device::ascend {
@@ -34,21 +35,6 @@ std::string_view action_name(GraphRecord::Action action) {
       return "end_group";
   }
   return "unknown";
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') {
-      result += '\\';
-      result += letter;
-    } else if (static_cast<unsigned char>(letter) < 0x20) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
-    } else {
-      result += letter;
-    }
-  }
-  return result;
 }
 
 void mix(uint64_t& hash, uint64_t word) { hash = hash_bytes(std::as_bytes(std::span(&word, 1)), hash); }
@@ -123,14 +109,14 @@ std::string GraphRecord::to_json(const std::string& runtime_dump) const {
   const auto out = std::back_inserter(json);
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     fmt::format_to(out, R"({}{{"name":"{}","priority":{}}})", lane == 0 ? "" : ",",
-                   escaped(lane_name(static_cast<uint16_t>(lane))), lanes_[lane].priority);
+                   escape_json(lane_name(static_cast<uint16_t>(lane))), lanes_[lane].priority);
   }
   json += "],\"actions\":[";
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
     fmt::format_to(out, R"({}{{"action":"{}","stream":{},"values":"{:x}")", i == 0 ? "" : ",",
                    action_name(entry.action), entry.lane, entry.digest);
-    if (!entry.name.empty()) fmt::format_to(out, R"(,"kernel":"{}")", escaped(entry.name));
+    if (!entry.name.empty()) fmt::format_to(out, R"(,"kernel":"{}")", escape_json(entry.name));
     if (entry.limit != CoreLimit{})
       fmt::format_to(out, R"(,"cores":[{},{}])", entry.limit.matrix_cores, entry.limit.vector_cores);
     if (!entry.addresses.empty())
@@ -139,7 +125,7 @@ std::string GraphRecord::to_json(const std::string& runtime_dump) const {
   }
   json += ']';
   // As a string: it is one of the runtime's formats, not all of which are JSON to the letter.
-  if (!runtime_dump.empty()) fmt::format_to(out, R"(,"runtime":"{}")", escaped(runtime_dump));
+  if (!runtime_dump.empty()) fmt::format_to(out, R"(,"runtime":"{}")", escape_json(runtime_dump));
   return json + '}';
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/escape_json.h"
 #include "base/hash.h"
 
 namespace reprise::device::cpu {
@@ -25,21 +26,6 @@ std::vector<int32_t> tail_values(const Instruction& launch) {
   if (!values.empty())
     std::memcpy(values.data(), launch.launch.arguments + tail_offset(launch.argument_bytes), values.size() * 4);
   return values;
-}
-
-std::string escape_json(std::string_view text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      escaped += '\\';
-      escaped += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      escaped += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      escaped += c;
-    }
-  }
-  return escaped;
 }
 
 std::string address_text(const void* address) { return fmt::format("@{:x}", reinterpret_cast<uintptr_t>(address)); }
