@@ -35,6 +35,18 @@ class Backoff {
   std::chrono::microseconds pause_{20};
 };
 
+/// Asks again and again; false when the time passed first.
+template <typename Done>
+bool poll_for(int timeout_ms, const Done& done) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
+  Backoff backoff;
+  while (!done()) {
+    if (Clock::now() > deadline) return false;
+    backoff.pause();
+  }
+  return true;
+}
+
 }  // namespace
 
 void AscendCore::enter() const {
@@ -311,13 +323,7 @@ bool AscendCore::wait_stream(StreamProgress& progress, int timeout_ms, std::stri
     progress.reach(last);
     return true;
   }
-  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  Backoff backoff;
-  while (!query_stream(progress, doing)) {
-    if (Clock::now() > deadline) return false;
-    backoff.pause();
-  }
-  return true;
+  return poll_for(timeout_ms, [&] { return query_stream(progress, doing); });
 }
 
 bool AscendCore::query_stream(StreamProgress& progress, std::string_view doing) {
@@ -349,20 +355,15 @@ void AscendCore::synchronize_streams() {
     if (code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) give_up(kDoing);
     check(code, "aclrtSynchronizeDeviceWithTimeout", kDoing);
   }
-  const auto deadline = Clock::now() + std::chrono::milliseconds(wait_limit_ms);
   std::vector<std::shared_ptr<StreamProgress>> streams;
-  Backoff backoff;
-  while (true) {
-    {
-      const std::lock_guard lock(mutex);
-      poll_streams();
-      streams = streams_;
-    }
-    const auto busy = [](const auto& progress) { return progress->busy(); };
-    if (features.has(Feature::kTimedWait) || std::none_of(streams.begin(), streams.end(), busy)) break;
-    if (Clock::now() > deadline) give_up(kDoing);
-    backoff.pause();
-  }
+  const bool ended = poll_for(wait_limit_ms, [&] {
+    const std::lock_guard lock(mutex);
+    poll_streams();
+    streams = streams_;
+    return features.has(Feature::kTimedWait) ||
+           std::none_of(streams.begin(), streams.end(), [](const auto& progress) { return progress->busy(); });
+  });
+  if (!ended) give_up(kDoing);
   for (const auto& progress : streams) {
     if (std::exception_ptr error = take_error(*progress)) std::rethrow_exception(error);
   }
@@ -381,13 +382,7 @@ bool AscendCore::wait_event(aclrtEvent event, int timeout_ms, std::string_view d
     check(code, "aclrtSynchronizeEventWithTimeout", doing);
     return true;
   }
-  const auto deadline = Clock::now() + std::chrono::milliseconds(timeout_ms);
-  Backoff backoff;
-  while (!query_event(event, doing)) {
-    if (Clock::now() > deadline) return false;
-    backoff.pause();
-  }
-  return true;
+  return poll_for(timeout_ms, [&] { return query_event(event, doing); });
 }
 
 void AscendCore::give_up(std::string_view doing) const {
