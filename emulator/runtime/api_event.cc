@@ -80,6 +80,22 @@ Status synchronize(aclrtEvent handle, std::optional<std::chrono::milliseconds> l
   return event->device.error();
 }
 
+Status query(aclrtEvent handle, bool& complete) {
+  const Lock lock(Runtime::instance().mutex());
+  std::shared_ptr<Event> event;
+  if (Status status = find_event(handle, event); !status.ok()) return status;
+  if (Status status = refuse_host_use(*event); !status.ok()) return status;
+  const bool recorded = event->has_record() || event->kind == Event::Kind::kEx;
+  complete = recorded && event->complete();
+  if (complete) Validation::instance().host_saw(event->order);
+  return {};
+}
+
+// A time-out of 0 seconds: no limit.
+std::optional<std::chrono::seconds> limit_of(uint32_t timeout) {
+  return timeout > 0 ? std::optional(std::chrono::seconds(timeout)) : std::nullopt;
+}
+
 }  // namespace
 
 aclError aclrtCreateEvent(aclrtEvent* event) {
@@ -143,11 +159,7 @@ aclError aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event, uint
   if (flag > ACL_EVENT_WAIT_EXTERNAL) {
     return call.result(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no flag of a wait", flag));
   }
-  if (flag == ACL_EVENT_WAIT_DEFAULT) {
-    std::optional<std::chrono::seconds> limit;
-    if (timeout > 0) limit = std::chrono::seconds(timeout);
-    return call.result(wait(event, stream, limit));
-  }
+  if (flag == ACL_EVENT_WAIT_DEFAULT) return call.result(wait(event, stream, limit_of(timeout)));
   const Lock lock(Runtime::instance().mutex());
   EventAndStream both;
   EMULATOR_TRY(both.find(event, stream));
@@ -160,9 +172,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
   if (timeout < 0) {
     return call.result(ACL_ERROR_RT_PARAM_INVALID, fmt::format("a time-out is not negative, and {} is", timeout));
   }
-  std::optional<std::chrono::seconds> limit;
-  if (timeout > 0) limit = std::chrono::seconds(timeout);
-  return call.result(wait(event, stream, limit));
+  return call.result(wait(event, stream, limit_of(static_cast<uint32_t>(timeout))));
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
@@ -178,13 +188,9 @@ aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
   EMULATOR_CALL(Other, event, status);
   EMULATOR_REQUIRE(event);
   EMULATOR_REQUIRE(status);
-  const Lock lock(Runtime::instance().mutex());
-  std::shared_ptr<Event> found;
-  EMULATOR_TRY(find_event(event, found));
-  EMULATOR_TRY(refuse_host_use(*found));
-  const bool recorded = found->has_record() || found->kind == Event::Kind::kEx;
-  *status = recorded && found->complete() ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
-  if (*status == ACL_EVENT_STATUS_COMPLETE) Validation::instance().host_saw(found->order);
+  bool complete = false;
+  EMULATOR_TRY(query(event, complete));
+  *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
   return call.result(ACL_SUCCESS);
 }
 
@@ -192,13 +198,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   EMULATOR_CALL(Other, event, status);
   EMULATOR_REQUIRE(event);
   EMULATOR_REQUIRE(status);
-  const Lock lock(Runtime::instance().mutex());
-  std::shared_ptr<Event> found;
-  EMULATOR_TRY(find_event(event, found));
-  EMULATOR_TRY(refuse_host_use(*found));
-  const bool recorded = found->has_record() || found->kind == Event::Kind::kEx;
-  *status = recorded && found->complete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
-  if (*status == ACL_EVENT_RECORDED_STATUS_COMPLETE) Validation::instance().host_saw(found->order);
+  bool complete = false;
+  EMULATOR_TRY(query(event, complete));
+  *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   return call.result(ACL_SUCCESS);
 }
 
