@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -12,6 +14,24 @@
 
 namespace reprise::server {
 namespace {
+
+/// Line ends for those who read text instead of bytes, such as Python's splitlines(): raw, they would cut an event in
+/// two.
+struct LineEnd {
+  std::string_view bytes;
+  std::string_view escaped;
+};
+constexpr std::array<LineEnd, 3> kLineEnds = {
+    {{"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}}};
+
+/// The one that a valid text begins with, else null.
+const LineEnd* line_end_at(std::string_view text) {
+  const char first = text.front();
+  if (first != '\xC2' && first != '\xE2') return nullptr;
+  const auto found = std::find_if(kLineEnds.begin(), kLineEnds.end(),
+                                  [text](const LineEnd& end) { return text.starts_with(end.bytes); });
+  return found == kLineEnds.end() ? nullptr : &*found;
+}
 
 [[noreturn]] void refuse_body(std::string message) {
   throw RequestError(ErrorCode::kInvalidArgument, std::move(message), {}, "invalid_json");
@@ -92,7 +112,18 @@ Json parse_json_body(std::string_view text) {
   return reader.take();
 }
 
-std::string to_text(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string to_text(const Json& value) {
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string escaped;
+  size_t plain = 0;  // where what is not in `escaped` begins
+  for (size_t i = text.find_first_of("\xC2\xE2"); i != std::string::npos; i = text.find_first_of("\xC2\xE2", i + 1)) {
+    const LineEnd* end = line_end_at(std::string_view(text).substr(i));
+    if (end == nullptr) continue;
+    escaped.append(text, plain, i - plain).append(end->escaped);
+    plain = i + end->bytes.size();
+  }
+  return plain == 0 ? text : escaped.append(text, plain);
+}
 
 void append_json_string(std::string& out, std::string_view text) {
   if (!text::is_valid_utf8(text)) return append_json_string(out, text::to_valid_utf8(text));
@@ -100,6 +131,12 @@ void append_json_string(std::string& out, std::string_view text) {
   size_t plain = 0;  // where what needs no escape begins
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
+    if (const LineEnd* end = byte >= 0x80 ? line_end_at(text.substr(i)) : nullptr) {
+      out.append(text.substr(plain, i - plain)).append(end->escaped);
+      plain = i + end->bytes.size();
+      i = plain - 1;
+      continue;
+    }
     if (byte >= 0x20 && byte != '"' && byte != '\\' && byte != 0x7F) continue;
     out.append(text.substr(plain, i - plain));
     plain = i + 1;

@@ -18,10 +18,10 @@ inline constexpr int kMaxJsonDepth = 128;
 /// What a value takes in memory is many times what it takes in a body.
 inline constexpr int64_t kMaxJsonValues = 1'000'000;
 
-/// One line of valid UTF-8, whatever the strings hold.
+/// One line of valid UTF-8, whatever the strings hold; also for those who take U+0085, U+2028 and U+2029 for line ends.
 std::string to_text(const Json& value);
 
-/// Appends a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
+/// Appends a JSON string with its quotes, as one line in the same sense. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
 /// At most about 80 bytes of a text, quoted, without control characters: for messages.

@@ -1,10 +1,13 @@
 """A model that says what a test wants it to: each token has one successor, so a prompt's last character chooses which
 script is spoken. It is a Qwen3 of one layer that adds nothing: the head maps the embedding of a token to the next."""
 import json
+import math
 import random
 import struct
 
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+# At the end of a script: no logit behind it is a number, so the request fails there.
+FAILURE = "<|failure|>"
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", FAILURE]
 MARKERS = ["<think>", "</think>", "<tool_call>", "</tool_call>"]
 HIDDEN = 128
 
@@ -59,9 +62,10 @@ def write_safetensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
-def weights(vocabulary, successors):
+def weights(vocabulary, successors, failure):
     chance = random.Random(7)
     embedding = [[chance.choice((-1.0, 1.0)) for _ in range(HIDDEN)] for _ in range(vocabulary)]
+    embedding[failure] = [math.nan] * HIDDEN
     head = [[0.0] * HIDDEN for _ in range(vocabulary)]
     for token, successor in successors.items():
         for i, value in enumerate(embedding[token]):
@@ -96,7 +100,7 @@ def write_model(directory, scripts, chat_template=None):
     end = vocabulary.added["<|im_end|>"]
     for last, words in scripts.items():
         token = last.encode()[-1]
-        for word in [*words, "<|im_end|>"]:
+        for word in words if words[-1] == FAILURE else [*words, "<|im_end|>"]:
             if token in successors:
                 raise ValueError(f"{word!r} follows something that is said at another place as well")
             successors[token] = vocabulary.word(word)
@@ -121,5 +125,5 @@ def write_model(directory, scripts, chat_template=None):
     (directory / "tokenizer.json").write_text(json.dumps(tokenizer))
     template = {} if chat_template is None else {"chat_template": chat_template}
     (directory / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", **template}))
-    write_safetensors(directory / "model.safetensors", weights(vocabulary.size, successors))
+    write_safetensors(directory / "model.safetensors", weights(vocabulary.size, successors, vocabulary.added[FAILURE]))
     return directory

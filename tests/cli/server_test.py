@@ -12,7 +12,7 @@ import time
 import unittest
 
 import two_servers
-from program import CHECKPOINTS, MINI, ROOT, run
+from program import CHECKPOINTS, MINI, run
 from server import Server
 from two_servers import QUESTION, TOOLS, chat, completion, counts_of, text_of
 
@@ -417,19 +417,6 @@ class Clients(unittest.TestCase):
             together = list(pool.map(
                 lambda prompt: text_of(mini.stream("/v1/completions", completion(prompt=prompt, stream=True))), prompts))
         self.assertEqual(alone, together)
-
-
-class OfficialClient(unittest.TestCase):
-    def test_openai_client(self):
-        packages = ROOT / "build/npm"
-        fetched = subprocess.run([ROOT / "scripts/fetch_test_packages"], capture_output=True, text=True, check=False)
-        if not (packages / "node_modules/openai").is_dir():
-            self.skipTest(f"the client cannot be fetched: {fetched.stderr}")
-        urls = [f"http://127.0.0.1:{server.port}" for server in (mini, scripted)]
-        done = subprocess.run(["node", ROOT / "tests/cli/openai_client.mjs", packages, *urls], capture_output=True,
-                              text=True, timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"^[1-9]\d* passed, 0 failed\n$")
 
 
 class Starting(unittest.TestCase):

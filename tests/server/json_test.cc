@@ -59,5 +59,19 @@ TEST(ServerJson, WritesValidStringsWhateverTheyHold) {
   EXPECT_EQ(nlohmann::json::parse(out).get<std::string>(), "a\"\\\n\x01\x7F\xF0\x9F\x99\x82\xEF\xBF\xBD");
 }
 
+TEST(ServerJson, WritesOneLineForEveryReader) {
+  const std::string ends = "\xC2\x85\xE2\x80\xA8\xE2\x80\xA9";
+  const std::string others = "\xC2\x84\xC2\x86\xE2\x80\xA7\xE2\x80\xAA\xE2\x82\xAC";
+  const std::string text = others + ends + "|" + ends;
+  const std::string expected = "\"" + others + R"(\u0085\u2028\u2029|\u0085\u2028\u2029")";
+  std::string out;
+  append_json_string(out, text);
+  EXPECT_EQ(out, expected);
+  EXPECT_EQ(to_text(text), expected);
+  EXPECT_EQ(to_text(others), "\"" + others + "\"");
+  EXPECT_EQ(to_text({{ends, others}}), R"({"\u0085\u2028\u2029":")" + others + "\"}");
+  EXPECT_EQ(parse_json_body(out).get<std::string>(), text);
+}
+
 }  // namespace
 }  // namespace reprise::server
