@@ -136,11 +136,13 @@ void AclLibrary::load(const LibraryOptions& options) {
   for (const Handle& handle : handles_) files_.push_back(handle.file);
 
   std::array<std::vector<std::string_view>, kFeatureCount> missing;
+// NOLINTBEGIN(bugprone-macro-parentheses): a symbol is a name
 #define REPRISE_ACL_LOAD(feature, symbol)                     \
   symbol = reinterpret_cast<decltype(symbol)>(find(#symbol)); \
   if (symbol == nullptr) missing[static_cast<size_t>(Feature::feature)].push_back(#symbol);
   REPRISE_ACL_SYMBOLS(REPRISE_ACL_LOAD)
 #undef REPRISE_ACL_LOAD
+  // NOLINTEND(bugprone-macro-parentheses)
   for (size_t i = 0; i < kFeatureCount; ++i) {
     if (missing[i].empty()) continue;
     features_.turn_off(static_cast<Feature>(i), fmt::format("{} {} not in {}", fmt::join(missing[i], ", "),

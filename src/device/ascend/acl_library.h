@@ -26,9 +26,11 @@ struct LibraryOptions {
 /// installed libraries do not have it. Initialised with the first library and finalised with the last one.
 class AclLibrary {
  public:
+// NOLINTBEGIN(bugprone-macro-parentheses): a symbol is a name
 #define REPRISE_ACL_MEMBER(feature, symbol) decltype(&::symbol) symbol = nullptr;
   REPRISE_ACL_SYMBOLS(REPRISE_ACL_MEMBER)
 #undef REPRISE_ACL_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
 
   /// kNotFound when there is no library, kUnsupported when it lacks what every device needs; both say what was tried.
   static std::shared_ptr<const AclLibrary> open(const LibraryOptions& options = {});

@@ -249,7 +249,8 @@ void AclStream::host_function(void (*function)(void* data), void* data) {
                                                host_call.get());
   });
   if (session == nullptr) {
-    static_cast<void>(host_call.release());  // run_once deletes it
+    // NOLINTNEXTLINE(bugprone-unused-return-value): run_once deletes it
+    static_cast<void>(host_call.release());
     return;
   }
   const Lock lock(core_->mutex);

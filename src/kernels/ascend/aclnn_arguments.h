@@ -65,6 +65,7 @@ class AclnnArguments {
       const double wide = value;
       mix_bytes(&wide, sizeof(wide));
     } else {
+      // NOLINTNEXTLINE(bugprone-signed-char-misuse): a number keeps its sign
       const auto wide = static_cast<int64_t>(value);
       mix_bytes(&wide, sizeof(wide));
     }

@@ -25,11 +25,13 @@ class AclnnTable {
  public:
   explicit AclnnTable(const device::ascend::AclLibrary& library);
 
+// NOLINTBEGIN(bugprone-macro-parentheses): an operator's name is a name
 #define REPRISE_ACLNN_MEMBER(operator_name)                                                 \
   AclnnOperator<decltype(&::operator_name##GetWorkspaceSize)> operator_name{#operator_name, \
                                                                             #operator_name "GetWorkspaceSize"};
   REPRISE_ACLNN_OPERATORS(REPRISE_ACLNN_MEMBER)
 #undef REPRISE_ACLNN_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
 
   /// The workspace of attention for whatever lengths; null in older libraries.
   decltype(&::aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize) attention_max_workspace = nullptr;
