@@ -1,6 +1,10 @@
 """Many clients of one server at once: some read slowly, some go away, the others get the text they would get alone.
 
-python3 tests/cli/server_load_test.py [--requests 1000]   runs the scenario once in this size and reports what it saw
+python3 tests/cli/server_load_test.py --requests 1000   runs the scenario once in this size and reports what it saw
+python3 tests/cli/server_load_test.py --crowd 200       runs the crowd: so many clients read a byte a second, a quarter
+    of that send half of a request, others have long prompts read, while /health and /metrics are asked
+Other arguments go to the server: with --max-running-requests 256 all slow clients run at once. Its memory grows until
+the prefix cache has filled the pool of keys and values, which --kv-tokens makes smaller. --model DIR takes another one.
 """
 import argparse
 import asyncio
@@ -39,11 +43,11 @@ def body_of(index, **changes):
 
 
 @contextlib.contextmanager
-def running_server(*arguments):
+def running_server(*arguments, model=program.MINI):
     """Its engine waits while there is a file at `hold`."""
     with tempfile.TemporaryDirectory() as directory:
         hold = pathlib.Path(directory) / "hold"
-        server = Server(program.MINI, *arguments, environment={**os.environ, "REPRISE_DEBUG_HOLD": str(hold)})
+        server = Server(model, *arguments, environment={**os.environ, "REPRISE_DEBUG_HOLD": str(hold)})
         server.hold = hold
         try:
             yield server
@@ -139,6 +143,113 @@ def poll_health(port, stop, results):
         results.put((status, (time.monotonic() - start) * 1e3))
         time.sleep(0.1)
     results.put(None)
+
+
+def poll_paths(port, paths, stop, results):
+    """Path, status and milliseconds; in a process that goes before all others, so that it is the server that counts."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    while not stop.is_set():
+        for path in paths:
+            request = head_of(path, None)
+            start = time.monotonic()
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(request)
+                answer = client.recv(1 << 20)
+                end = time.monotonic()
+            results.put((path, int(answer.split()[1]), (end - start) * 1e3))
+        time.sleep(0.1)
+    results.put(None)
+
+
+class Crowd:
+    """Clients that hold what they can get hold of: each comes again when the server has given it up."""
+
+    def __init__(self, server, slow, seconds, prompt_words=800):
+        self.server, self.slow_readers, self.seconds, self.prompt_words = server, slow, seconds, prompt_words
+        self.seen, self.wrong, self.times = collections.Counter(), [], collections.defaultdict(list)
+        self.memory, self.beside = [resident_megabytes(server)], []
+
+    def goes_on(self):
+        return time.monotonic() < self.end
+
+    async def in_time(self, exchange):
+        """What comes of it until the end, else None."""
+        try:
+            return await asyncio.wait_for(exchange, self.end - time.monotonic())
+        except asyncio.TimeoutError:
+            return None
+
+    async def hold(self, kind, request, receive_buffer=None):
+        while self.goes_on():
+            reader, writer = await connect(self.server.port, receive_buffer)
+            writer.write(request)
+            self.seen[kind] += 1
+            with contextlib.suppress(ConnectionError):
+                while await self.in_time(reader.read(1)):
+                    self.seen[f"bytes, {kind}"] += 1
+                    await asyncio.sleep(1)
+            writer.transport.abort()
+
+    async def read_slowly(self, index):
+        content = json.dumps(body_of(index, max_tokens=LONG, ignore_eos=True, stop=[], logprobs=5)).encode()
+        await self.hold("slow", head_of("/v1/completions", content) + content, receive_buffer=4096)
+
+    async def send_half(self, index):
+        content = json.dumps(body_of(index)).encode()
+        whole = head_of("/v1/completions", content) + content
+        await self.hold("half sent", whole[:20 + index * 7 % (len(whole) - 40)])
+
+    async def ask_with(self, kind, prompt, *expected):
+        while self.goes_on():
+            body = {"model": "mini", "prompt": prompt(), "max_tokens": 1, "priority": 1}
+            answer = await self.in_time(call(self.server.port, "/v1/completions", body))
+            self.seen[kind] += answer is not None
+            if answer and answer[0] not in expected:
+                self.wrong.append(f"{kind}: {answer[0]} {answer[1][:200]}")
+            self.memory.append(resident_megabytes(self.server))
+            await asyncio.sleep(0.05)
+
+    async def read(self):
+        """Someone who reads what comes."""
+        while self.goes_on():
+            start = time.monotonic()
+            answer = await self.in_time(call(self.server.port, "/v1/completions", body_of(1, priority=1)))
+            self.beside.append(time.monotonic() - start)
+            if answer and text_of(answer[1]) != self.alone:
+                self.wrong.append(f"{text_of(answer[1])} instead of {self.alone}")
+
+    async def run(self):
+        self.alone = text_of((await call(self.server.port, "/v1/completions", body_of(1)))[1])
+        self.given_up = self.server.metric("reprise_http_slow_clients_total")
+        stop, polled = multiprocessing.Event(), multiprocessing.Queue()
+        paths = ("/health", "/metrics")
+        poller = multiprocessing.Process(target=poll_paths, args=(self.server.port, paths, stop, polled))
+        poller.start()
+        self.end = time.monotonic() + self.seconds
+        fresh = iter(range(10**9))
+        await asyncio.gather(
+            *map(self.read_slowly, range(self.slow_readers)), *map(self.send_half, range(self.slow_readers // 4)),
+            self.ask_with("long prompts", lambda: f"{next(fresh)}" + " pens" * self.prompt_words, 200),
+            self.ask_with("huge prompts", lambda: f"{next(fresh)}" + " pens" * 40_000, 200, 400), self.read())
+        stop.set()
+        for path, status, milliseconds in iter(polled.get, None):
+            self.times[path].append(milliseconds)
+            if status != 200:
+                self.wrong.append(f"{path} answered {status}")
+        poller.join()
+        self.given_up = self.server.metric("reprise_http_slow_clients_total") - self.given_up
+        self.idle = self.server.wait_for_metric("sglang:num_used_tokens", 0, seconds=60)
+
+    def report(self):
+        lines = [f"{dict(self.seen)}; {self.given_up:.0f} given up; {len(self.wrong)} wrong; a reader beside them: "
+                 f"{len(self.beside)} answers, slowest {max(self.beside):.2f} s; resident {self.memory[0]:.0f} MB, "
+                 f"at most {max(self.memory):.0f} MB; {'no page' if self.idle else 'pages'} left in use"]
+        for path, times in self.times.items():
+            cuts = statistics.quantiles(times, n=1000, method="inclusive")
+            lines.append(f"{path}: {len(times)} times, median {cuts[499]:.2f} ms, 90 % {cuts[899]:.2f} ms, "
+                         f"99 % {cuts[989]:.2f} ms, slowest {max(times):.2f} ms")
+        return "\n".join(lines)
 
 
 class Scenario:
@@ -272,6 +383,18 @@ class Load(unittest.TestCase):
             self.assertEqual({text_of(events)[1] for _, events in answers}, {"length"})
             self.assertEqual(server.ask("GET", "/health")[0], 200)
 
+    def test_b74_health_beside_clients_that_hold_all_they_can(self):
+        with running_server() as server:
+            crowd = Crowd(server, 40, seconds=4)
+            asyncio.run(crowd.run())
+            print(crowd.report())
+            self.assertEqual(crowd.wrong, [])
+            self.assertTrue(crowd.idle)
+            for path in ("/health", "/metrics"):
+                self.assertGreater(len(crowd.times[path]), 10)
+                # On a machine with other work it takes its time; behind a prompt or a client it would be seconds.
+                self.assertLess(max(crowd.times[path]), 1000)
+
     def test_slow_and_leaving_clients_change_nothing_for_the_others(self):
         with running_server("--max-running-requests", 16) as server:
             scenario = Scenario(server, 60, slow_seconds=2)
@@ -300,10 +423,21 @@ def main():
     parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--slow-seconds", type=float, default=20)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--crowd", type=int, default=0)
+    parser.add_argument("--crowd-seconds", type=float, default=30)
+    parser.add_argument("--prompt-words", type=int, default=800)
+    parser.add_argument("--model", default=program.MINI)
     options, rest = parser.parse_known_args()
+    if options.crowd:
+        with running_server(*rest, model=options.model) as server:
+            for _ in range(options.rounds):
+                crowd = Crowd(server, options.crowd, options.crowd_seconds, options.prompt_words)
+                asyncio.run(crowd.run())
+                print("\n".join([crowd.report(), *crowd.wrong[:10]]))
+        return 0
     if not options.requests:
         return unittest.main(argv=[sys.argv[0], *rest])
-    with running_server(*rest) as server:
+    with running_server(*rest, model=options.model) as server:
         for _ in range(options.rounds):
             scenario = Scenario(server, options.requests, options.slow_seconds)
             asyncio.run(scenario.run())

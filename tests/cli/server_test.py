@@ -356,26 +356,6 @@ class Clients(unittest.TestCase):
         self.assertTrue(mini.wait_for_metric("sglang:num_running_reqs", 0))
         self.assertTrue(mini.wait_for_metric("sglang:num_used_tokens", 0))
 
-    def test_b74_health_beside_slow_clients_and_long_prompts(self):
-        clients = [mini.begin("/v1/completions", {**self.LONG, "stream": True, "max_tokens": 300}) for _ in range(40)]
-        half_sent = [mini.connect() for _ in range(50)]
-        for client in half_sent:
-            client.sendall(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 100\r\n")
-        prompts = [mini.begin("/v1/completions", {"prompt": "Ann has 3 pens. " * 12_000}) for _ in range(4)]
-        worst = 0
-        for _ in range(20):
-            for path in ("/health", "/metrics"):
-                begin = time.monotonic()
-                self.assertEqual(mini.ask("GET", path)[0], 200)
-                worst = max(worst, time.monotonic() - begin)
-            for client in clients:
-                client.recv(1)
-        # A loaded machine takes its time; behind a step of the engine, or a prompt, it would be seconds.
-        self.assertLess(worst, 1.0)
-        for client in clients + half_sent + prompts:
-            client.close()
-        self.assertTrue(mini.wait_for_metric("sglang:num_running_reqs", 0))
-
     def test_a_signal_lets_requests_end(self):
         server = Server(MINI, "--drain-seconds", 30)
         client = server.begin("/v1/completions", {**self.LONG, "stream": True})
