@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device/ascend/ascend_device.h"
+#include "device/ascend/library_under_test.h"
 #include "harness/step_harness.h"
 #include "kernels/ascend/register_ascend_kernels.h"
 #include "load/safetensors_file.h"
@@ -28,10 +29,9 @@ StepHarness::Options options_of(const std::string& model, Mode mode) {
 }
 
 std::unique_ptr<device::Device> open_emulator(ops::Registry& registry) {
-  device::ascend::AscendOptions options;
-  options.library.folder = REPRISE_EMULATOR_DIR;
-  options.wait_limit_ms = 60000;
-  std::unique_ptr<device::Device> device = device::ascend::create_ascend_device(options);
+  constexpr int kMilliseconds = 60000;
+  std::unique_ptr<device::Device> device =
+      device::ascend::create_ascend_device(device::ascend::options_under_test(kMilliseconds));
   kernels::ascend::register_ascend_kernels(registry, *device);
   return device;
 }

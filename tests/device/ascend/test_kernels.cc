@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "device/ascend/ascend_stream.h"
+#include "device/ascend/library_under_test.h"
 #include "emulator/kernel.h"
 
 namespace reprise::device::ascend {
@@ -110,13 +111,14 @@ class EmulatorKernels : public contract::TestKernels {
 }  // namespace
 
 AscendOptions emulator_options() {
-  AscendOptions options;
-  options.library.folder = REPRISE_EMULATOR_DIR;
-  options.wait_limit_ms = 20000;
-  return options;
+  constexpr int kMilliseconds = 20000;
+  return options_under_test(kMilliseconds);
 }
 
-std::unique_ptr<contract::TestKernels> make_test_kernels() { return std::make_unique<EmulatorKernels>(); }
+std::unique_ptr<contract::TestKernels> make_test_kernels() {
+  if (tests_system_libraries()) return make_operator_kernels();
+  return std::make_unique<EmulatorKernels>();
+}
 
 }  // namespace reprise::device::ascend
 

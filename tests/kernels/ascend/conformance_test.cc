@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "device/ascend/ascend_device.h"
+#include "device/ascend/library_under_test.h"
 #include "kernels/ascend/register_ascend_kernels.h"
 #include "ops/conformance_cases.h"
 #include "ops/device_under_test.h"
@@ -78,10 +79,9 @@ Bound bound_of(const ConformanceCase& one, const Tensor& result) {
 
 DeviceUnderTest& emulated() {
   static DeviceUnderTest device = [] {
-    device::ascend::AscendOptions options;
-    options.library.folder = REPRISE_EMULATOR_DIR;
-    options.wait_limit_ms = 60000;
-    return DeviceUnderTest(device::ascend::create_ascend_device(options), kernels::ascend::register_ascend_kernels);
+    constexpr int kMilliseconds = 60000;
+    return DeviceUnderTest(device::ascend::create_ascend_device(device::ascend::options_under_test(kMilliseconds)),
+                           kernels::ascend::register_ascend_kernels);
   }();
   return device;
 }
