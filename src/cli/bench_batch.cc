@@ -217,6 +217,9 @@ class BatchBench {
     return text;
   }
 
+  /// null where the device has no limit to compare with.
+  static Json share_json(const LimitShare& share) { return share.is_measured() ? Json(share.value()) : Json(); }
+
   Json to_json() const {
     Json json{{"bench", "batch"},
               {"subject", subject_},
@@ -231,12 +234,12 @@ class BatchBench {
                   {"output_len", row.shape.output_length},
                   {"prefill_latency", row.prefill()},
                   {"prefill_throughput", row.prefill_throughput()},
-                  {"prefill_share_of_limit", row.prefill_share.value()},
+                  {"prefill_share_of_limit", share_json(row.prefill_share)},
                   {"prefill_limit_disturbed", row.prefill_share.is_disturbed()}};
       if (!row.decode_seconds.empty()) {
         result["median_decode_latency"] = row.decode();
         result["median_decode_throughput"] = row.decode_throughput();
-        result["decode_share_of_limit"] = row.decode_share.value();
+        result["decode_share_of_limit"] = share_json(row.decode_share);
         result["decode_limit_disturbed"] = row.decode_share.is_disturbed();
       }
       result["total_latency"] = row.total();

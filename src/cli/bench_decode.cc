@@ -153,21 +153,25 @@ class DecodeBench {
     return text;
   }
 
+  /// null where the device has no limit to compare with.
+  static Json measured(const Row& row, double value) { return row.share.is_measured() ? Json(value) : Json(); }
+
   Json to_json() const {
     Json json{{"bench", "decode"},        {"subject", subject_},           {"context", options_.context},
               {"steps", options_.steps},  {"rounds", options_.rounds},     {"weight_bytes", limits_.weight_bytes()},
               {"results", Json::array()}, {"decode_steps", Json::object()}};
     for (const Row& row : rows_) {
-      Json result{{"mode", row.mode},
-                  {"batch_size", row.batch},
-                  {"launches_per_step", row.launches},
-                  {"launches_issued_per_step", row.issued},
-                  {"seconds_per_step", row.median_seconds()},
-                  {"tokens_per_second", row.tokens_per_second()},
-                  {"ratio_to_first_mode", ratio(row)},
-                  {"read_bytes_per_second", static_cast<double>(limits_.weight_bytes()) / row.read_seconds},
-                  {"share_of_limit", row.share.value()},
-                  {"limit_disturbed", row.share.is_disturbed()}};
+      Json result{
+          {"mode", row.mode},
+          {"batch_size", row.batch},
+          {"launches_per_step", row.launches},
+          {"launches_issued_per_step", row.issued},
+          {"seconds_per_step", row.median_seconds()},
+          {"tokens_per_second", row.tokens_per_second()},
+          {"ratio_to_first_mode", ratio(row)},
+          {"read_bytes_per_second", measured(row, static_cast<double>(limits_.weight_bytes()) / row.read_seconds)},
+          {"share_of_limit", measured(row, row.share.value())},
+          {"limit_disturbed", row.share.is_disturbed()}};
       if (const std::string choice = core_choice(mode_of(row), row.batch); !choice.empty()) result["cores"] = choice;
       json["results"].push_back(std::move(result));
     }

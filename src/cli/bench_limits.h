@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cli/machine_passes.h"
@@ -11,6 +12,7 @@
 namespace reprise::cli {
 
 /// The least time that a step can take on this machine, from what the same threads read and multiply in the same run.
+/// A device without operators for that has no limits: all times and rates are 0.
 class BenchLimits {
  public:
   explicit BenchLimits(Session& session);
@@ -47,7 +49,7 @@ class BenchLimits {
   size_t weight_bytes_;
   model::WeightProducts layers_, head_;
   DType model_dtype_;
-  MachinePasses machine_;
+  std::optional<MachinePasses> machine_;
   std::vector<double> read_seconds_, floating_seconds_, int8_seconds_;
 };
 

@@ -103,7 +103,7 @@ class PrefillBench {
                                  {"input_length", row.length},
                                  {"seconds", median(row.seconds)},
                                  {"tokens_per_second", row.tokens_per_second()},
-                                 {"share_of_limit", row.share.value()},
+                                 {"share_of_limit", row.share.is_measured() ? Json(row.share.value()) : Json()},
                                  {"limit_disturbed", row.share.is_disturbed()}});
     }
     for (const BenchMode& mode : modes_) {

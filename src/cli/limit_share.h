@@ -17,9 +17,13 @@ class LimitShare {
       : disturbed_(median_limit > kMostShare * run), value_((disturbed_ ? best_limit : median_limit) / run) {}
 
   double value() const { return value_; }
+  /// Whether there was a limit to compare with.
+  bool is_measured() const { return value_ > 0; }
   bool is_disturbed() const { return disturbed_; }
-  /// "97.1 %", with a mark if it was disturbed.
-  std::string to_text() const { return fmt::format("{:.1f} %{}", value_ * 100, disturbed_ ? " *" : ""); }
+  /// "97.1 %", with a mark if it was disturbed; "-" without a limit.
+  std::string to_text() const {
+    return is_measured() ? fmt::format("{:.1f} %{}", value_ * 100, disturbed_ ? " *" : "") : "-";
+  }
   /// What the mark means, a line for below the table; "" if nothing has one.
   static std::string remark(bool any_disturbed) {
     if (!any_disturbed) return "";

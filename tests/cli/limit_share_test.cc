@@ -22,7 +22,7 @@ TEST(LimitShare, ComparesMediansAndLetsTheFastestPassCountWhereTheyCannotBe) {
 TEST(LimitShare, SaysWhatTheMarkMeansWhereThereIsOne) {
   EXPECT_EQ(LimitShare::remark(false), "");
   EXPECT_EQ(LimitShare::remark(true).substr(0, 2), "* ");
-  EXPECT_EQ(LimitShare().to_text(), "0.0 %");
+  EXPECT_EQ(LimitShare().to_text(), "-") << "no limit is known";
 }
 
 }  // namespace
