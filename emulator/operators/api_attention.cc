@@ -10,9 +10,12 @@ void require_unused(std::initializer_list<const void*> pointers) {
   for (const void* pointer : pointers) require(pointer == nullptr, "an argument of a feature that is not supported");
 }
 
+/// A mode that turns on a feature which is not here, as an argument of that feature.
+const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode; }
+
 }  // namespace
 
-// The parameters of all versions, but those that V3 has more.
+// The parameters of all versions, but those that V3 and V5 have more.
 #define ATTENTION_INPUTS                                                                                              \
   const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional,    \
       const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional,                                \
@@ -25,13 +28,18 @@ void require_unused(std::initializer_list<const void*> pointers) {
       const aclTensor *valueAntiquantScaleOptional, const aclTensor *valueAntiquantOffsetOptional,                    \
       const aclTensor *keySharedPrefixOptional, const aclTensor *valueSharedPrefixOptional,                           \
       const aclIntArray *actualSharedPrefixLenOptional
-#define ATTENTION_ATTRIBUTES                                                                                        \
+#define ATTENTION_SCALARS                                                                                           \
   int64_t numHeads, double scaleValue, int64_t preTokens, int64_t nextTokens, char *inputLayout,                    \
       int64_t numKeyValueHeads, int64_t sparseMode, int64_t innerPrecise, int64_t blockSize, int64_t antiquantMode, \
-      bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode, const aclTensor *attentionOut,     \
-      const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor
+      bool softmaxLseFlag, int64_t keyAntiquantMode, int64_t valueAntiquantMode
+#define ATTENTION_OUTPUTS \
+  const aclTensor *attentionOut, const aclTensor *softmaxLse, uint64_t *workspaceSize, aclOpExecutor **executor
+#define ATTENTION_ATTRIBUTES ATTENTION_SCALARS, ATTENTION_OUTPUTS
 #define ATTENTION_ROPE \
   const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional
+#define ATTENTION_NEWER                                                               \
+  const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional, \
+      const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional
 
 // The call that these parameters make; `unused` are more that must be null.
 #define ATTENTION_CALL(name, largest, ...)                                                                            \
@@ -83,7 +91,24 @@ aclnnStatus aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize(ATTENTION_INPUTS,
                  keyRopeAntiquantScaleOptional);
 }
 
+aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_NEWER,
+                                                            ATTENTION_SCALARS, int64_t queryQuantMode, int64_t pseType,
+                                                            ATTENTION_OUTPUTS) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV5", false, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional, qStartIdxOptional,
+                 kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
+}
+
+aclnnStatus aclnnFusedInferAttentionScoreV5GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_NEWER,
+                                                               ATTENTION_SCALARS, int64_t queryQuantMode,
+                                                               int64_t pseType, ATTENTION_OUTPUTS) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV5", true, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional, qStartIdxOptional,
+                 kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
+}
+
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV2)
 EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV3)
+EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV5)

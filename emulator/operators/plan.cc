@@ -46,6 +46,7 @@ TensorArgument describe(const aclTensor& from) {
 Plan::Plan(const char* name) : executor_(std::make_unique<aclOpExecutor>()) { executor_->name = name; }
 
 TensorArgument Plan::add(const aclTensor* tensor) {
+  require_dtype(tensor->dtype);
   TensorArgument argument = describe(*tensor);
   argument.slot = static_cast<int32_t>(executor_->slots.size());
   executor_->slots.push_back({tensor->data});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/operators/chip_support.h"
 #include "emulator/operators/kernel_arguments.h"
 #include "emulator/operators/meta/executor.h"
 #include "emulator/operators/operator_error.h"
@@ -95,6 +96,7 @@ aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor
   try {
     require_pointer(workspace_bytes, "workspaceSize");
     require_pointer(executor, "executor");
+    require_operator(name);
     Plan plan(name);
     build(plan);
     plan.finish(workspace_bytes, executor);

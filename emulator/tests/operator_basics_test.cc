@@ -85,6 +85,31 @@ TEST_F(Executors, RefuseArgumentsWithATextOfWhy) {
   EXPECT_THAT(std::string(text), testing::HasSubstr("different shapes"));
 }
 
+TEST_F(Executors, AreRefusedForOperatorsAndDtypesThatTheChipHasNot) {
+  const auto begin_on = [this](const char* profile) {
+    forget();
+    restart_with("REPRISE_ACL_PROFILE", profile);
+    aclGetRecentErrMsg();
+  };
+  const auto rotate = [](uint64_t* bytes, aclOpExecutor** executor) {
+    return aclnnRopeWithSinCosCacheGetWorkspaceSize(nullptr, nullptr, nullptr, nullptr, nullptr, 64, true, nullptr,
+                                                    nullptr, bytes, executor);
+  };
+  uint64_t bytes = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_NULLPTR) << "a 910B3 looks at the arguments";
+  begin_on("950");
+  EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_NULLPTR) << "a 950 too";
+  begin_on("310P");
+  EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(std::string(aclGetRecentErrMsg()), testing::HasSubstr("support for Ascend310P is not implemented"));
+  const DeviceTensor half = tensor({2}, ACL_FLOAT16, {1, 2});
+  const DeviceTensor brain = tensor({2}, ACL_BF16, {1, 2});
+  EXPECT_EQ(call(BOTH(aclnnSilu), half.handle, half.handle), ACLNN_SUCCESS);
+  EXPECT_EQ(call(BOTH(aclnnSilu), brain.handle, brain.handle), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_THAT(std::string(aclGetRecentErrMsg()), testing::HasSubstr("DT_BFLOAT16"));
+}
+
 TEST_F(Executors, OfEmptyTensorsLaunchNothing) {
   const DeviceTensor x = tensor({0, 4}, ACL_FLOAT);
   EXPECT_EQ(call(BOTH(aclnnSilu), x.handle, x.handle), ACLNN_SUCCESS);

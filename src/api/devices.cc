@@ -13,6 +13,7 @@
 #include "device/ascend/ascend_device.h"
 #include "device/ascend/device_report.h"
 #include "device/cpu/cpu_device.h"
+#include "kernels/ascend/model_support.h"
 #include "kernels/ascend/register_ascend_kernels.h"
 #include "kernels/cpu/instruction_set.h"
 #include "kernels/cpu/register_cpu_kernels.h"
@@ -90,6 +91,10 @@ std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int nu
                 number);
   std::unique_ptr<device::Device> device = device::ascend::create_ascend_device(ascend_options(number));
   kernels::ascend::register_ascend_kernels(registry, *device);
+  if (const std::string why = kernels::ascend::why_no_models(registry); !why.empty()) {
+    throw Error(ErrorCode::kUnsupported, "models cannot run on ascend:{}: {}", number, why)
+        .remedy("use an NPU of another kind (`reprise devices` tells what each lacks), or --device cpu");
+  }
   return device;
 }
 
@@ -120,6 +125,18 @@ ops::Registry with_empty_kernels(const ops::Registry& registry, const device::De
 
 namespace {
 
+/// Opens the device once more, as a model would find it.
+std::string why_no_models_on(int number) {
+  try {
+    const std::unique_ptr<device::Device> device = device::ascend::create_ascend_device(ascend_options(number));
+    ops::Registry registry = ops::make_catalogue();
+    kernels::ascend::register_ascend_kernels(registry, *device);
+    return kernels::ascend::why_no_models(registry);
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
 DeviceListing::Entry describe_ascend(const device::ascend::AscendReport& report,
                                      const device::ascend::AscendReport::DeviceLine& line) {
   DeviceListing::Entry entry;
@@ -134,6 +151,7 @@ DeviceListing::Entry describe_ascend(const device::ascend::AscendReport& report,
                                     line.streams, line.events, line.graphs_hold_streams ? "a" : "no",
                                     line.graphs_hold_streams ? " each" : "s"));
   for (const auto& feature : line.features) entry.features.push_back({feature.name, feature.why_not, feature.without});
+  entry.features.push_back({"models", why_no_models_on(line.id), "they are refused"});
   return entry;
 }
 

@@ -50,6 +50,7 @@
   OPERATOR(aclnnCausalConv1d)               \
   OPERATOR(aclnnScatterPaKvCache)           \
   OPERATOR(aclnnFusedInferAttentionScoreV3) \
+  OPERATOR(aclnnFusedInferAttentionScoreV5) \
   OPERATOR(aclnnMoeGatingTopKSoftmaxV2)     \
   OPERATOR(aclnnMoeInitRoutingV3)           \
   OPERATOR(aclnnMoeFinalizeRoutingV2)       \

@@ -12,6 +12,8 @@ AclnnTable::AclnnTable(const device::ascend::AclLibrary& library) {
   // NOLINTEND(bugprone-macro-parentheses)
   attention_max_workspace = reinterpret_cast<decltype(attention_max_workspace)>(
       library.find("aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize"));
+  attention_max_workspace_v5 = reinterpret_cast<decltype(attention_max_workspace_v5)>(
+      library.find("aclnnFusedInferAttentionScoreV5GetMaxWorkspaceSize"));
 }
 
 }  // namespace reprise::kernels::ascend

@@ -35,6 +35,7 @@ class AclnnTable {
 
   /// The workspace of attention for whatever lengths; null in older libraries.
   decltype(&::aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize) attention_max_workspace = nullptr;
+  decltype(&::aclnnFusedInferAttentionScoreV5GetMaxWorkspaceSize) attention_max_workspace_v5 = nullptr;
 };
 
 }  // namespace reprise::kernels::ascend

@@ -19,7 +19,8 @@ struct AscendResources {
   AclnnTable table;
   /// Of attention: uint8 [2048, 2048], 1 where the column is behind the row. Its memory keeps the library open.
   Tensor causal_mask;
-  Tensor one;  ///< float32 [1]
+  Tensor one;                    ///< float32 [1]
+  bool newer_attention = false;  ///< version 5, the only one that an Ascend 950 has; others have not got it
 };
 
 /// Makes one operator of the catalogue out of calls of aclnn. The same description of an operator does two things:

@@ -1,6 +1,7 @@
 #include "kernels/ascend/register_ascend_kernels.h"
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -35,8 +36,10 @@ void register_ascend_kernels(ops::Registry& registry, device::Device& device) {
                 library.features().why_not(device::ascend::Feature::kOperators))
         .remedy("install a newer CANN");
   }
+  const char* soc = library.aclrtGetSocName();
+  const bool newer_attention = soc != nullptr && std::string_view(soc).starts_with("Ascend950");
   const Resources resources = std::make_shared<const AscendResources>(
-      AscendResources{library, AclnnTable(library), make_causal_mask(device), make_one(device)});
+      AscendResources{library, AclnnTable(library), make_causal_mask(device), make_one(device), newer_attention});
   register_elementwise(registry, resources);
   register_moves(registry, resources);
   register_rows(registry, resources);

@@ -102,14 +102,29 @@ void compose(Composer& c) {
   const Lengths lengths = lengths_of(c);
   const TensorView log_sum_exp = c.scratch(ACL_FLOAT, {1});
   const int64_t scale_mode = inputs[4].defined() ? kScaleOfPagedHeads : 0;
-  c.launch_measured_by(c.aclnn().attention_max_workspace, c.aclnn().aclnnFusedInferAttentionScoreV3, q, list_of(keys),
-                       list_of(values), kAbsent, TensorView::of(c.resources().causal_mask),
-                       std::span<const int64_t>(lengths.row_ends), std::span<const int64_t>(lengths.keys), kAbsent,
-                       kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, c.input(3), kAbsent, kAbsent,
-                       scales_of(inputs[4]), kAbsent, scales_of(inputs[5]), kAbsent, kAbsent, kAbsent, kAbsent, kAbsent,
-                       kAbsent, kAbsent, heads, c.call().float_attribute(0), kAnyTokens, kAnyTokens, "TND", kv_heads,
-                       kRightDownCausal, int64_t{0}, page_size, int64_t{0}, false, scale_mode, scale_mode,
-                       c.output(0).slice(0, 0, rows), log_sum_exp);
+  // The arguments of all versions, and those that the newer one has between them.
+  const auto launch = [&](auto max_workspace, const auto& op, auto... between) {
+    const auto call = [&](auto... modes) {
+      c.launch_measured_by(
+          max_workspace, op, q, list_of(keys), list_of(values), kAbsent, TensorView::of(c.resources().causal_mask),
+          std::span<const int64_t>(lengths.row_ends), std::span<const int64_t>(lengths.keys), kAbsent, kAbsent, kAbsent,
+          kAbsent, kAbsent, kAbsent, kAbsent, c.input(3), kAbsent, kAbsent, scales_of(inputs[4]), kAbsent,
+          scales_of(inputs[5]), kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, between..., heads,
+          c.call().float_attribute(0), kAnyTokens, kAnyTokens, "TND", kv_heads, kRightDownCausal, int64_t{0}, page_size,
+          int64_t{0}, false, scale_mode, scale_mode, modes..., c.output(0).slice(0, 0, rows), log_sum_exp);
+    };
+    if constexpr (sizeof...(between) == 0) {
+      call();
+    } else {
+      call(int64_t{0}, int64_t{0});  // how queries are quantised, and positions shifted: not at all
+    }
+  };
+  if (c.resources().newer_attention) {
+    launch(c.aclnn().attention_max_workspace_v5, c.aclnn().aclnnFusedInferAttentionScoreV5, kAbsent, kAbsent, kAbsent,
+           kAbsent);
+  } else {
+    launch(c.aclnn().attention_max_workspace, c.aclnn().aclnnFusedInferAttentionScoreV3);
+  }
 }
 
 }  // namespace
