@@ -51,12 +51,41 @@ class AscendFirstDay(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertRegex((results / "summary.txt").read_text(), r"failed: OpenQuestions\.\w+")
 
-    def test_ends_what_takes_too_long(self):
+    def make_build(self, **programs):
+        """A directory like a build's, with these scripts for programs."""
         build = temporary_directory(self)
-        (build / "src").mkdir()
-        program = build / "src/reprise"
-        program.write_text("#!/bin/sh\nsleep 100\n")
-        program.chmod(0o755)
+        for path, text in {"src/reprise": "#!/bin/sh\n", **programs}.items():
+            (build / path).parent.mkdir(exist_ok=True)
+            (build / path).write_text(text)
+            (build / path).chmod(0o755)
+        return build
+
+    def test_runs_cases_by_themselves_when_one_takes_the_process_down(self):
+        # Two of the three pass when nothing dies before them.
+        program = f"""#!{sys.executable}
+import json, os, sys
+names = ["WhatLives", "WhatDies", "WhatLivesToo"]
+options = dict(option.partition("=")[::2] for option in sys.argv[1:])
+wanted = options["--gtest_filter"]
+if "--gtest_list_tests" in options:
+    print("Running main() from here\\nOpenQuestions.")
+    [print("  " + name) for name in names]
+    sys.exit()
+if wanted.endswith("*") or wanted.endswith("WhatDies"):
+    os.abort()
+case = {{"name": wanted.partition(".")[2], "result": "COMPLETED"}}
+with open(options["--gtest_output"].partition(":")[2], "w") as file:
+    json.dump({{"testsuites": [{{"name": "OpenQuestions", "testsuite": [case]}}]}}, file)
+"""
+        build = self.make_build(**{"tests/device_test": program})
+        done, results = self.run_day("--only", "questions", build=build)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        summary = (results / "summary.txt").read_text()
+        self.assertIn("2 cases passed, 1 failed, 0 skipped", summary)
+        self.assertIn("failed: OpenQuestions.WhatDies (ends the process)\n", summary)
+
+    def test_ends_what_takes_too_long(self):
+        build = self.make_build(**{"src/reprise": "#!/bin/sh\nsleep 100\n"})
         start = time.monotonic()
         done, _ = self.run_day("--only", "environment", "--limit", "1", build=build)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
