@@ -7,10 +7,16 @@
 
 #include "base/error.h"
 
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
+#include <immintrin.h>
+#include <signal.h>
+#endif
+
 namespace reprise::kernels::cpu {
 namespace {
 
 constexpr const char* kVariable = "REPRISE_CPU_ISA";
+constexpr const char* kEmulatedVariable = "REPRISE_DEBUG_AVX_VNNI";
 
 std::string names_of(const std::vector<InstructionSet>& sets) {
   std::string names;
@@ -24,6 +30,51 @@ bool has_baseline() {
          __builtin_cpu_supports("popcnt");
 }
 #endif
+
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
+/// One AVX-VNNI instruction on data that the compiler does not know.
+__attribute__((target("avx2,avxvnni"), noinline)) bool avx_vnni_computes() {
+  const volatile int one = 1;
+  const __m256i sum =
+      _mm256_dpbusd_avx_epi32(_mm256_set1_epi32(7 * one), _mm256_set1_epi8(static_cast<char>(200 * one)),
+                              _mm256_set1_epi8(static_cast<char>(-100 * one)));
+  const __m256i equal = _mm256_cmpeq_epi32(sum, _mm256_set1_epi32(7 + 4 * 200 * -100));
+  return _mm256_movemask_epi8(equal) == -1;
+}
+
+/// Whether AVX-VNNI was asked for as REPRISE_DEBUG_AVX_VNNI does and something answers to its instructions. Without a
+/// handler of SIGILL nothing does, and trying it would end the process.
+bool emulates_avx_vnni() {
+  struct sigaction action = {};
+  if (sigaction(SIGILL, nullptr, &action) != 0) return false;
+  const bool handled =
+      (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+  return handled && __builtin_cpu_supports("avx2") && avx_vnni_computes();
+}
+#endif
+
+/// REPRISE_DEBUG_AVX_VNNI is set to what it knows. Throws for any other value.
+bool wants_emulated_avx_vnni() {
+  const char* value = std::getenv(kEmulatedVariable);
+  if (value == nullptr || *value == '\0') return false;
+  if (std::string_view(value) == "emulated") return true;
+  throw Error(ErrorCode::kInvalidArgument, "unknown value \"{}\" of {}", value, kEmulatedVariable)
+      .remedy("the only one is emulated");
+}
+
+/// AVX-VNNI, of the CPU or emulated as the environment says. Throws when it says so and nothing emulates it.
+bool has_avx_vnni() {
+  const bool wants_emulated = wants_emulated_avx_vnni();
+#if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avxvnni")) return true;
+  if (!wants_emulated) return false;
+  if (emulates_avx_vnni()) return true;
+#endif
+  if (!wants_emulated) return false;
+  throw Error(ErrorCode::kUnsupported, "{}=emulated, but nothing in this process emulates AVX-VNNI", kEmulatedVariable)
+      .remedy("it is for tests that load such an emulation before the program; unset it");
+}
 
 }  // namespace
 
@@ -60,8 +111,8 @@ std::vector<InstructionSet> available_instruction_sets() {
 
 bool has_int8_dot_products(InstructionSet set) {
 #if defined(__x86_64__) && !defined(REPRISE_PORTABLE_KERNELS)
+  if (set == InstructionSet::kAvx2) return has_avx_vnni();
   __builtin_cpu_init();
-  if (set == InstructionSet::kAvx2) return __builtin_cpu_supports("avxvnni");
   if (set != InstructionSet::kPortable) return __builtin_cpu_supports("avx512vnni");
 #else
   static_cast<void>(set);
@@ -92,6 +143,8 @@ InstructionSet choose_instruction_set(std::string_view name) {
 }
 
 InstructionSet instruction_set_from_environment() {
+  // Refused here when it cannot be had, whatever the instruction set.
+  has_avx_vnni();
   const char* name = std::getenv(kVariable);
   return choose_instruction_set(name == nullptr ? "" : name);
 }
