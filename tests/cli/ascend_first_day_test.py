@@ -46,6 +46,18 @@ class AscendFirstDay(unittest.TestCase):
         self.assertRegex(summary, r"\nenvironment .* FAILED: ASCEND_LAUNCH_BLOCKING=1: ")
         self.assertRegex(summary, r"\nquestions .* passed\n")
 
+    def test_runs_nothing_else_without_a_device(self):
+        done, results = self.run_day("--device", "8")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        summary = (results / "summary.txt").read_text()
+        self.assertRegex(summary, r"\nenvironment .* FAILED: there is no ascend:8: ")
+        self.assertEqual(summary.count("FAILED: not run without a device"), len(STEPS) - 1)
+
+    def test_tells_the_error_of_a_program(self):
+        done, results = self.run_day("--only", "tokens", REPRISE_ACL_PROFILE="310P")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertRegex((results / "summary.txt").read_text(), r"tokens .* exit status 2: error: models cannot run on ")
+
     def test_names_the_cases_that_fail(self):
         done, results = self.run_day("--only", "questions", REPRISE_ACL_FAULT="stream:3=207008")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
