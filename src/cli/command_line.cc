@@ -19,12 +19,21 @@
 namespace reprise::cli {
 namespace {
 
+using Places = std::map<std::string, std::string>;
+
+/// "FILE, line 3: " when the message begins with the name of an option that stands there.
+std::string place_of(std::string_view message, const Places& places) {
+  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-");
+  const auto place = places.find(std::string(message.substr(0, end)));
+  return place == places.end() ? "" : place->second + ": ";
+}
+
 /// Runs a command and maps what it throws: the one place where errors become exit codes.
-int run_reporting(const std::function<int()>& run) {
+int run_reporting(const Places& places, const std::function<int()>& run) {
   try {
     return run();
   } catch (const Error& error) {
-    write_message(fmt::format("error: {}\n", error.what()));
+    write_message(fmt::format("error: {}{}\n", place_of(error.what(), places), error.what()));
     return exit_code(error.code());
   } catch (const std::bad_alloc&) {
     write_message("error: out of memory\n");
@@ -133,7 +142,12 @@ struct CommandLine::Parser {
   CLI::App* app = nullptr;
   CLI::Option* last = nullptr;
   std::function<int()> run;
-  std::function<std::vector<std::string>(const std::vector<std::string>&)> change;
+  std::function<Arguments(const std::vector<std::string>&)> change;
+  Places places;
+  struct Unset {
+    std::string value, meaning;
+  };
+  std::map<const CLI::Option*, Unset> unset;
 };
 
 CommandLine::CommandLine(std::string name, std::string description) : parser_(std::make_unique<Parser>()) {
@@ -210,6 +224,13 @@ void CommandLine::choices(const std::string& names, std::vector<std::string>& ta
 
 void CommandLine::required() { parser_->last->required(); }
 
+void CommandLine::unset(const std::string& value, const std::string& meaning) {
+  CLI::Option& option = *parser_->last;
+  option.description(
+      fmt::format("{}; {}: {}", option.get_description(), value.empty() ? "without" : value.c_str(), meaning));
+  parser_->unset[&option] = {value, meaning};
+}
+
 bool CommandLine::given(const std::string& name) const {
   const CLI::Option* option = parser_->app->get_option_no_throw(name);
   return option != nullptr && option->count() > 0;
@@ -227,6 +248,17 @@ std::string CommandLine::long_name(const std::string& name) const {
   const CLI::Option* option = parser_->app->get_option_no_throw(name);
   if (option == nullptr || option->get_lnames().empty()) return "";
   return "--" + option->get_lnames().front();
+}
+
+bool CommandLine::is_flag(const std::string& name) const {
+  const CLI::Option* option = parser_->app->get_option_no_throw(name);
+  return option != nullptr && option->get_items_expected_max() == 0;
+}
+
+std::string CommandLine::default_of(const std::string& name) const {
+  const CLI::Option* option = parser_->app->get_option_no_throw(name);
+  const bool single = option != nullptr && option->get_items_expected_max() == 1;
+  return single ? option->get_default_str() : "";
 }
 
 std::vector<CommandLine::Setting> CommandLine::settings() const {
@@ -250,12 +282,16 @@ std::vector<CommandLine::Setting> CommandLine::settings() const {
         setting.values = {fallback};
       }
     }
+    if (const auto unset = parser_->unset.find(option); unset != parser_->unset.end()) {
+      setting.unset_meaning = unset->second.meaning;
+      if (setting.values == std::vector{unset->second.value}) setting.values.clear();
+    }
     all.push_back(std::move(setting));
   }
   return all;
 }
 
-void CommandLine::on_arguments(std::function<std::vector<std::string>(const std::vector<std::string>&)> change) {
+void CommandLine::on_arguments(std::function<Arguments(const std::vector<std::string>&)> change) {
   parser_->change = std::move(change);
 }
 
@@ -266,14 +302,22 @@ void CommandLine::version(const std::string& text) { parser_->app->set_version_f
 int CommandLine::change_arguments(std::vector<std::string>& arguments) const {
   for (const auto& command : commands_) {
     if (arguments.empty() || command->parser_->app->get_name() != arguments[0] || !command->parser_->change) continue;
-    return run_reporting([&] {
-      const std::vector<std::string> changed = command->parser_->change({arguments.begin() + 1, arguments.end()});
+    return run_reporting({}, [&] {
+      Arguments changed = command->parser_->change({arguments.begin() + 1, arguments.end()});
       arguments.resize(1);
-      arguments.insert(arguments.end(), changed.begin(), changed.end());
+      arguments.insert(arguments.end(), changed.tokens.begin(), changed.tokens.end());
+      command->parser_->places = std::move(changed.places);
       return 0;
     });
   }
   return 0;
+}
+
+std::string CommandLine::place_in_files(const std::string& message) const {
+  for (const auto& command : commands_) {
+    if (std::string place = place_of(message, command->parser_->places); !place.empty()) return place;
+  }
+  return "";
 }
 
 int CommandLine::run(int argc, char** argv) {
@@ -291,6 +335,10 @@ int CommandLine::run(int argc, char** argv) {
     }
     return exit_code(ErrorCode::kInvalidArgument);
   } catch (const CLI::ParseError& error) {
+    if (const std::string place = place_in_files(error.what()); !place.empty()) {
+      write_message(fmt::format("error: {}{}\n", place, error.what()));
+      return exit_code(ErrorCode::kInvalidArgument);
+    }
     // Help and version are "errors" with status 0; every other fault of the arguments is the user's.
     if (parser_->app->exit(error) != 0) return exit_code(ErrorCode::kInvalidArgument);
     return std::cout.flush() ? 0 : exit_code(ErrorCode::kIo);
@@ -310,7 +358,7 @@ int CommandLine::run(int argc, char** argv) {
     return exit_code(ErrorCode::kInvalidArgument);
   }
   log_enabled(LogLevel::kWarning);  // Reads REPRISE_LOG: a wrong value must be told even if nothing else is.
-  return run_reporting(chosen->parser_->run);
+  return run_reporting(chosen->parser_->places, chosen->parser_->run);
 }
 
 }  // namespace reprise::cli

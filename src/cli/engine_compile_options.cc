@@ -27,8 +27,7 @@ void warn_without_effect(const std::set<std::string>& named, Mode mode) {
 
 }  // namespace
 
-void apply_compile_options(const compile::CompileOptions& compile, const std::set<std::string>& named, bool mode_given,
-                           engine::EngineOptions& options) {
+Mode mode_of(const compile::CompileOptions& compile, Mode mode, bool mode_given) {
   if (!compile.clone_input) {
     throw Error(ErrorCode::kUnsupported, "option clone_input is false, which an engine cannot do")
         .remedy("its steps are copied into static inputs, whose addresses its captured graphs hold; leave it true");
@@ -37,13 +36,17 @@ void apply_compile_options(const compile::CompileOptions& compile, const std::se
     throw Error(ErrorCode::kUnsupported, "option reuse_graph_pool_in_same_fx is false, which an engine cannot do")
         .remedy("the captured graphs of its decode step share one arena; leave it true");
   }
-  if (compile.force_eager && options.mode != Mode::kForceEager) {
-    if (mode_given) {
-      throw Error(ErrorCode::kInvalidArgument, "option force_eager contradicts mode {}", name_of(options.mode))
-          .remedy("give one of the two");
-    }
-    options.mode = Mode::kForceEager;
+  if (!compile.force_eager || mode == Mode::kForceEager) return mode;
+  if (mode_given) {
+    throw Error(ErrorCode::kInvalidArgument, "option force_eager contradicts mode {}", name_of(mode))
+        .remedy("give one of the two");
   }
+  return Mode::kForceEager;
+}
+
+void apply_compile_options(const compile::CompileOptions& compile, const std::set<std::string>& named, bool mode_given,
+                           engine::EngineOptions& options) {
+  options.mode = mode_of(compile, options.mode, mode_given);
   // clone_output, frozen_parameter: an engine copies the logits of every step to the host, and its weights stay where
   // they are for as long as it lives, so both values ask for what it does.
   options.passes = compile.passes;

@@ -18,7 +18,8 @@ void ExpertOptions::add(CommandLine& command) {
                  "which copy a token goes to: always the first, or one drawn by its row and position");
   command.option("--eplb-num-ranks", ranks, "equal groups of places among which a rebalance shares the load");
   command.option("--eplb-rebalance-num-iterations", rebalance_steps,
-                 "place experts anew after every N steps, by what they had to do in these; 0: never");
+                 "place experts anew after every N steps, by what they had to do in these");
+  command.unset("0", "never");
 }
 
 void ExpertOptions::apply(const CommandLine* command, const load::ModelConfig& config,

@@ -25,10 +25,12 @@ std::string settings_yaml(const CommandLine& command, const std::set<std::string
                            : value);
     }
     if (setting.list) {
-      text += fmt::format("{}: [{}]\n", setting.name, fmt::join(values, ", "));
+      text += fmt::format("{}: [{}]", setting.name, fmt::join(values, ", "));
     } else {
-      text += fmt::format("{}: {}\n", setting.name, values.empty() ? "null" : values[0]);
+      text += fmt::format("{}: {}", setting.name, values.empty() ? "null" : values[0]);
     }
+    if (values.empty() && !setting.unset_meaning.empty()) text += fmt::format("  # {}", setting.unset_meaning);
+    text += "\n";
   }
   return text;
 }

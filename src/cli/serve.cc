@@ -224,6 +224,7 @@ int run_serve(const ServerOptions& options, const CommandLine& command) {
     write_output(settings_yaml(command, {"api-key"}, {"config", "print-config"}));
     return 0;
   }
+  options.session.check();
   raise_descriptor_limit();
   const Signals signals;
   return std::make_unique<Server>(options)->run(signals);
@@ -244,7 +245,10 @@ void add_serve(CommandLine& program) {
       "and\n"
       "SIGINT let requests end, see --drain-seconds. There is no TLS: put a proxy in front. See docs/serving.md.");
   command.on_arguments([&command](const std::vector<std::string>& arguments) {
-    return resolve_serve_arguments(arguments, [&command](const std::string& name) { return command.long_name(name); });
+    ServeArguments read = resolve_serve_arguments(arguments, [&command](const std::string& name) {
+      return KnownOption{command.long_name(name), command.default_of(name), command.is_flag(name)};
+    });
+    return CommandLine::Arguments{std::move(read.tokens), std::move(read.places)};
   });
   command.on_run([options, &command] { return run_serve(*options, command); });
 }

@@ -15,7 +15,6 @@ namespace reprise::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using LongName = std::function<std::string(const std::string&)>;
 
 constexpr size_t kMostFileBytes = size_t{1} << 20;
 
@@ -77,6 +76,18 @@ Json json_of(const YamlNode& node) {
   return json;
 }
 
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  return text;
+}
+
+/// Null as well: the flag is not given.
+bool is_flag_value(const YamlNode& value) {
+  if (value.kind == YamlNode::Kind::kNull) return true;
+  const std::string text = lower_case(value.text);
+  return value.kind == YamlNode::Kind::kScalar && value.plain && (text == "true" || text == "false");
+}
+
 /// An option as one argument, or as one for each of a list's items; nothing for null and false.
 void append_entry(const Argument& option, const YamlNode& value, std::vector<Argument>& arguments) {
   Argument argument = option;
@@ -90,8 +101,7 @@ void append_entry(const Argument& option, const YamlNode& value, std::vector<Arg
       for (const YamlNode& item : value.items) append_entry(option, item, arguments);
       return;
     case YamlNode::Kind::kScalar: {
-      std::string lower = value.text;
-      std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+      const std::string lower = lower_case(value.text);
       if (value.plain && lower == "false") return;
       if (!value.plain || lower != "true") argument.values = {value.text};
     }
@@ -100,7 +110,8 @@ void append_entry(const Argument& option, const YamlNode& value, std::vector<Arg
 }
 
 /// The keys of the file are options without their dashes; words may be joined by '_' as well.
-std::vector<Argument> read_file_arguments(const std::string& text, const std::string& name, const LongName& long_name) {
+std::vector<Argument> read_file_arguments(const std::string& text, const std::string& name,
+                                          const FindOption& find_option) {
   const YamlNode root = parse_yaml(text, name);
   if (root.kind != YamlNode::Kind::kMap && root.kind != YamlNode::Kind::kNull) {
     throw Error(ErrorCode::kInvalidArgument, "{}, line {}: the file is {}, must be a map of options", name, root.line,
@@ -112,24 +123,31 @@ std::vector<Argument> read_file_arguments(const std::string& text, const std::st
     argument.place = fmt::format("{}, line {}", name, entry.line);
     argument.name = "--" + entry.key;
     std::ranges::replace(argument.name, '_', '-');
-    const bool known = !long_name(argument.name).empty() || find_sglang_flag(argument.name) != nullptr;
+    const KnownOption option = find_option(argument.name);
+    const bool known = !option.name.empty() || find_sglang_flag(argument.name) != nullptr;
     if (!known || argument.name == "--config" || argument.name == "--print-config") {
       throw Error(ErrorCode::kInvalidArgument, "{}: there is no option '{}'", argument.place, entry.key)
           .remedy("`reprise serve --help` and docs/options.md list them");
     }
-    append_entry(argument, entry.value, arguments);
+    const bool is_default =
+        entry.value.kind == YamlNode::Kind::kScalar && !option.fallback.empty() && entry.value.text == option.fallback;
+    if (option.flag && !is_flag_value(entry.value)) {
+      throw Error(ErrorCode::kInvalidArgument, "{}: {} is {}, must be true or false", argument.place, entry.key,
+                  entry.value.describe());
+    }
+    if (!is_default) append_entry(argument, entry.value, arguments);
   }
   return arguments;
 }
 
-std::string name_or_itself(const std::string& name, const LongName& long_name) {
-  std::string found = long_name(name);
+std::string name_or_itself(const std::string& name, const FindOption& find_option) {
+  std::string found = find_option(name).name;
   return found.empty() ? name : found;
 }
 
-bool has(const std::vector<Argument>& arguments, const std::string& name, const LongName& long_name) {
+bool has(const std::vector<Argument>& arguments, const std::string& name, const FindOption& find_option) {
   return std::ranges::any_of(arguments, [&](const Argument& argument) {
-    return !argument.implied && name_or_itself(argument.name, long_name) == name;
+    return !argument.implied && name_or_itself(argument.name, find_option) == name;
   });
 }
 
@@ -147,35 +165,39 @@ std::string take_config(std::vector<Argument>& arguments) {
   return path;
 }
 
-std::vector<std::string> merge(std::vector<Argument> file, const std::vector<Argument>& line,
-                               const LongName& long_name) {
+ServeArguments merge(const std::vector<Argument>& file, const std::vector<Argument>& line,
+                     const FindOption& find_option) {
   const std::vector<Argument> from_line = translate_sglang_flags(line);
   std::vector<Argument> all = translate_sglang_flags(file);
   std::erase_if(all, [&](const Argument& argument) {
-    return has(from_line, name_or_itself(argument.name, long_name), long_name);
+    return has(from_line, name_or_itself(argument.name, find_option), find_option);
   });
   all.insert(all.end(), from_line.begin(), from_line.end());
   const std::vector<Argument> given = all;
   std::erase_if(all, [&](const Argument& argument) {
-    return argument.implied && has(given, name_or_itself(argument.name, long_name), long_name);
+    return argument.implied && has(given, name_or_itself(argument.name, find_option), find_option);
   });
-  return join_tokens(all);
+  ServeArguments result{join_tokens(all)};
+  for (const Argument& argument : all) {
+    if (!argument.place.empty()) result.places[name_or_itself(argument.name, find_option)] = argument.place;
+  }
+  return result;
 }
 
 }  // namespace
 
-std::vector<std::string> merge_serve_arguments(const std::vector<std::string>& arguments, const std::string& file_text,
-                                               const std::string& name, const LongName& long_name) {
+ServeArguments merge_serve_arguments(const std::vector<std::string>& arguments, const std::string& file_text,
+                                     const std::string& name, const FindOption& find_option) {
   std::vector<Argument> line = split_tokens(arguments);
   take_config(line);
-  return merge(read_file_arguments(file_text, name, long_name), line, long_name);
+  return merge(read_file_arguments(file_text, name, find_option), line, find_option);
 }
 
-std::vector<std::string> resolve_serve_arguments(const std::vector<std::string>& arguments, const LongName& long_name) {
+ServeArguments resolve_serve_arguments(const std::vector<std::string>& arguments, const FindOption& find_option) {
   std::vector<Argument> line = split_tokens(arguments);
   const std::string path = take_config(line);
-  if (path.empty()) return merge({}, line, long_name);
-  return merge(read_file_arguments(read_file(path, kMostFileBytes), path, long_name), line, long_name);
+  if (path.empty()) return merge({}, line, find_option);
+  return merge(read_file_arguments(read_file(path, kMostFileBytes), path, find_option), line, find_option);
 }
 
 }  // namespace reprise::cli

@@ -12,6 +12,7 @@
 namespace reprise::cli {
 namespace {
 
+constexpr int32_t kMostRunning = 1 << 20;  // as the engine has it
 constexpr size_t kMostTemplateBytes = size_t{16} << 20;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -28,16 +29,20 @@ void ServerOptions::add(CommandLine& command) {
   session.add_model(command);
   command.option("--host", host, "address to listen on; 0.0.0.0 or :: for all");
   command.option("--port", port, "port to listen on; 0: any free one");
-  command.option("--served-model-name", served_model_name, "name of the model in answers; without: the path");
-  command.option("--chat-template", chat_template, "file with the chat template; without: the model's own");
+  command.option("--served-model-name", served_model_name, "name of the model in answers");
+  command.unset("", "the path");
+  command.option("--chat-template", chat_template, "file with the chat template");
+  command.unset("", "the model's own");
   command.option("--api-key", api_key,
                  "what requests must bring as 'Authorization: Bearer KEY'; the environment's REPRISE_API_KEY does the "
                  "same and is not seen in lists of processes");
   command.option("--cors-origin", cors_origin, "origin whose pages may send requests; *: any, '': none");
   command.option("--max-running-requests", max_running_requests, "most requests that run at a time");
   command.option("--max-queued-requests", max_queued_requests,
-                 "most requests that wait; further ones are answered with 503; 0: no limit");
-  command.option("--kv-tokens", kv_tokens, "tokens that the KV cache holds; 0: by rule");
+                 "most requests that wait; further ones are answered with 503");
+  command.unset("0", "no limit");
+  command.option("--kv-tokens", kv_tokens, "tokens that the KV cache holds");
+  command.unset("0", "by rule");
   command.flag("--capture-before-ready", capture_before_ready, "capture every batch size before requests are taken");
   command.flag("--allow-special-in-content", allow_special_in_content,
                "text of messages may be read as control tokens");
@@ -63,8 +68,8 @@ void ServerOptions::add(CommandLine& command) {
   command.option("--decode-log-interval", decode_log_interval,
                  "decode steps between two log lines about them, which come a few times a second at most; 0: no lines "
                  "about steps");
-  command.choice("--log-level", log_level, {"", "debug", "info", "warning", "error", "off"},
-                 "what is logged; without: as REPRISE_LOG says");
+  command.choice("--log-level", log_level, {"", "debug", "info", "warning", "error", "off"}, "what is logged");
+  command.unset("", "as REPRISE_LOG says");
   command.option("--config", config,
                  "YAML file with options of this command, see docs/options.md; the command line wins");
   command.flag("--print-config", print_config, "print all options as a file for --config, and end");
@@ -72,9 +77,11 @@ void ServerOptions::add(CommandLine& command) {
 
 void ServerOptions::check() const {
   require(port >= 0 && port <= 65535, "--port", fmt::format("{}", port), "between 0 and 65535");
-  require(max_running_requests >= 1, "--max-running-requests", fmt::format("{}", max_running_requests), "at least 1");
+  require(max_running_requests >= 1 && max_running_requests <= kMostRunning, "--max-running-requests",
+          fmt::format("{}", max_running_requests), fmt::format("between 1 and {}", kMostRunning).c_str());
+  require(kv_tokens >= 0 && kv_tokens <= INT32_MAX, "--kv-tokens", fmt::format("{}", kv_tokens),
+          "between 0 and 2147483647");
   require(max_queued_requests >= 0, "--max-queued-requests", fmt::format("{}", max_queued_requests), "at least 0");
-  require(kv_tokens >= 0, "--kv-tokens", fmt::format("{}", kv_tokens), "at least 0");
   require(drain_seconds >= 0 && drain_seconds <= 1e6, "--drain-seconds", fmt::format("{}", drain_seconds),
           "between 0 and 1000000");
   require(health_timeout_seconds > 0 && health_timeout_seconds <= 1e6, "--health-timeout",

@@ -3,20 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "api/devices.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/engine_compile_options.h"
-#include "compile/option_names.h"
-#include "compile/pass_manager.h"
 #include "load/mapping_guard.h"
 #include "load/model_config.h"
 #include "model/factory.h"
 
 namespace reprise::cli {
 namespace {
+
+bool captures(replay::Mode mode) { return mode == replay::Mode::kFull || mode == replay::Mode::kPiecewise; }
 
 std::optional<DType> parse_dtype(const std::string& name) {
   return name == "auto" ? std::nullopt : dtype_from_name(name);
@@ -28,38 +27,7 @@ std::optional<device::UpdateOrder> parse_update_order(const std::string& name) {
   return std::nullopt;
 }
 
-/// Reads {"splitting_ops": ["name", ...]}; every name must be an operator.
-std::vector<std::string> parse_splitting_ops(const std::string& text, const ops::Registry& registry) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  const auto is_name = [](const nlohmann::json& value) { return value.is_string(); };
-  if (!json.is_object() || !json.contains("splitting_ops") || !json["splitting_ops"].is_array() ||
-      !std::all_of(json["splitting_ops"].begin(), json["splitting_ops"].end(), is_name)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "--compilation-config is '{}', expected {{\"splitting_ops\": [\"NAME\", ...]}}", text);
-  }
-  for (const auto& [key, _] : json.items()) {
-    if (key != "splitting_ops") {
-      throw Error(ErrorCode::kInvalidArgument, "--compilation-config has no key '{}'", key).remedy("use splitting_ops");
-    }
-  }
-  const auto names = json["splitting_ops"].get<std::vector<std::string>>();
-  for (const std::string& name : names) {
-    try {
-      registry.get(name);
-    } catch (const Error& error) {
-      throw Error(ErrorCode::kInvalidArgument, "--compilation-config: {}", error.what());
-    }
-  }
-  return names;
-}
-
 }  // namespace
-
-replay::Mode parse_mode(const std::string& name) {
-  if (const auto mode = replay::mode_from_name(name)) return *mode;
-  throw Error(ErrorCode::kUnsupported, "mode '{}' is not built yet", name)
-      .remedy("use eager, aot_eager, force_eager, full or piecewise");
-}
 
 void SessionOptions::add_model(CommandLine& command, bool required) {
   command_ = &command;
@@ -69,15 +37,18 @@ void SessionOptions::add_model(CommandLine& command, bool required) {
 
 void SessionOptions::add_device(CommandLine& command) {
   command.option("--device", device, "where the model runs: auto, cpu, ascend or ascend:N; see `reprise devices`");
-  command.option("--threads", threads, "most threads; 0: as many as CPU quota and affinity allow");
+  command.option("--threads", threads, "most threads");
+  command.unset("0", "as many as CPU quota and affinity allow");
   command.choice("--dtype", dtype, {"auto", "float32", "bfloat16"}, "dtype of the computation; auto: the checkpoint's");
 }
 
 void SessionOptions::add_engine(CommandLine& command) {
   command.choice("--kv-dtype", kv_dtype, {"auto", "int8"},
                  "dtype of the KV cache; auto: the computation's, int8: with a scale for each token and KV head");
-  command.option("--page-size", page_size, "tokens in a page of the KV cache; without: 16, on Ascend 128");
-  command.option("--max-context", max_context, "most tokens of a request, prompt and output; 0: the model's maximum");
+  command.option("--page-size", page_size, "tokens in a page of the KV cache");
+  command.unset("", "16, on Ascend 128");
+  command.option("--max-context", max_context, "most tokens of a request, prompt and output");
+  command.unset("0", "the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
   command.option_with_optional_value("--pack-cache", pack_cache,
                                      "save the weights as they are packed, in this directory or (without one) beside "
@@ -85,8 +56,8 @@ void SessionOptions::add_engine(CommandLine& command) {
   command.flag("--autotune", autotune,
                "measure at load how this machine's products work fastest, or take what was measured before; no result "
                "depends on it");
-  command.option("--autotune-cache", autotune_cache,
-                 "file that remembers it; without: $XDG_CACHE_HOME/reprise/autotune.json, or that below ~/.cache");
+  command.option("--autotune-cache", autotune_cache, "file that remembers it");
+  command.unset("", "$XDG_CACHE_HOME/reprise/autotune.json, or that below ~/.cache");
   experts.add(command);
   command.flag("--discrete", discrete, "debug: host code faults on device addresses");
   command.flag("--poison", poison, "debug: fill with NaN whatever must not be read");
@@ -100,10 +71,13 @@ void SessionOptions::add_graph(CommandLine& command) {
 }
 
 void SessionOptions::add_captures(CommandLine& command) {
-  command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture; without: by rule");
-  command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture; 0: by rule");
+  command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture");
+  command.unset("", "by rule");
+  command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture");
+  command.unset("0", "by rule");
   command.option("--prefill-graph-tokens", prefill_graph_tokens,
-                 "sizes of prompt steps to capture; prompts are cut into them; without: none");
+                 "sizes of prompt steps to capture; prompts are cut into them");
+  command.unset("", "none");
   command.flag("--disable-graph-padding", disable_graph_padding, "replay only exact batch sizes");
   command.choice("--update-order", update_order, {"auto", "update-then-replay", "replay-then-update"},
                  "order of task updates and replay; auto: the device's");
@@ -118,7 +92,8 @@ void SessionOptions::add_captures(CommandLine& command) {
   command.option("--debug-dir", debug_directory,
                  "write each compiled method's graphs after every pass and its captured programs into this directory; "
                  "REPRISE_DEBUG_DIR does the same");
-  command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare; 0: never");
+  command.option("--retrace-every", retrace_every, "debug: trace again after every N-th replay and compare");
+  command.unset("0", "never");
 }
 
 void SessionOptions::add_profile(CommandLine& command) {
@@ -127,36 +102,11 @@ void SessionOptions::add_profile(CommandLine& command) {
   command.option("--profile-dir", profile_directory, "where profiles are written");
 }
 
-void SessionOptions::set_compile_options() {
-  for (const std::string& option : compile_options) {
-    const size_t equals = option.find('=');
-    if (equals == std::string::npos) {
-      throw Error(ErrorCode::kInvalidArgument, "--option '{}' is not of the form NAME=VALUE", option);
-    }
-    compile::set_option_text(compile, option.substr(0, equals), option.substr(equals + 1));
-    named_options.insert(option.substr(0, equals));
-  }
-  compile.passes.disabled_passes = disabled_passes;
-  if (!disabled_passes.empty()) named_options.insert("--disable-pass");
-  if (inexact_fusions) {
-    compile.passes.inexact_fusions = true;
-    named_options.insert("inexact_fusions");
-  }
-}
-
 Session::Session(const SessionOptions& options, bool without_weights)
     : options_(options), registry_(ops::make_catalogue()) {
-  parse_mode(options_.mode);
-  api::check_device_name(options_.device);
+  options_.check();
   options_.set_compile_options();
-  compile::PassManager::standard(registry_, options_.compile.passes);  // throws for a pass that does not exist
-  if (options_.page_size && *options_.page_size < 1) {
-    throw Error(ErrorCode::kInvalidArgument, "--page-size is {}, must be at least 1", *options_.page_size);
-  }
   const std::filesystem::path path(options_.model);
-  if (!std::filesystem::exists(path)) {
-    throw Error(ErrorCode::kNotFound, "there is no model at {}", path.string());
-  }
   load::install_sigbus_guard();
   device_ = api::open_device({options_.device, options_.threads, options_.discrete}, registry_);
   ProgressBar bar;
@@ -170,10 +120,6 @@ Session::Session(const SessionOptions& options, bool without_weights)
   }
   if (options_.autotune && without_weights) {
     throw Error(ErrorCode::kInvalidArgument, "--autotune: no weights are loaded here");
-  }
-  if (!options_.autotune && !options_.autotune_cache.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "--autotune-cache is '{}', but nothing is tuned", options_.autotune_cache)
-        .remedy("add --autotune");
   }
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
@@ -210,11 +156,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.max_running = max_running;
   options.max_prefill_tokens = options_.max_prefill_tokens;
   options.prefill_graph_tokens = options_.prefill_graph_tokens;
-  if (!options.prefill_graph_tokens.empty() && options.mode != replay::Mode::kFull &&
-      options.mode != replay::Mode::kPiecewise) {
-    throw Error(ErrorCode::kInvalidArgument, "--prefill-graph-tokens captures prompt steps, which --mode {} does not",
-                options_.mode);
-  }
+  options_.check_mode(options.mode);
   options.max_context = options_.max_context != 0 ? options_.max_context : max_context;
   options.kv_tokens = kv_tokens;
   options.page_size = page_size();
@@ -223,17 +165,9 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.update_order = parse_update_order(options_.update_order);
   options.retrace_every = options_.retrace_every;
   if (!options_.compilation_config.empty()) {
-    if (options.mode != replay::Mode::kPiecewise) {
-      throw Error(ErrorCode::kInvalidArgument, "--compilation-config cuts graphs, which only --mode piecewise does");
-    }
     options.splitting_ops = parse_splitting_ops(options_.compilation_config, registry_);
   }
-  const bool captures = options.mode == replay::Mode::kFull || options.mode == replay::Mode::kPiecewise;
-  if (options_.profile_capture && !captures && !mode) {
-    throw Error(ErrorCode::kInvalidArgument, "--profile-capture profiles captures, which --mode {} does not make",
-                options_.mode);
-  }
-  if (options_.profile_capture && captures) {
+  if (options_.profile_capture && captures(options.mode)) {
     // Of several modes each has its own.
     options.capture_profile_directory = std::filesystem::path(options_.profile_directory) /
                                         (mode ? name_of(*mode) : std::string_view()) / "graph_capture_profile";

@@ -65,6 +65,9 @@ struct SessionOptions {
   void add_profile(CommandLine& command);
   /// The same as add_graph() without --mode.
   void add_captures(CommandLine& command);
+  /// Finds what the options alone, or with the model's config.json, cannot mean, so that it costs no loading. Errors
+  /// begin with the option's name; kNotFound when there is no model.
+  void check() const;
 
  private:
   friend class Session;
@@ -72,6 +75,9 @@ struct SessionOptions {
   bool given(const std::string& name) const { return command_ != nullptr && command_->given(name); }
   /// Puts what the command line says upon `compile`.
   void set_compile_options();
+  void check_ranges() const;
+  /// What only some modes can do.
+  void check_mode(replay::Mode mode) const;
 
   const CommandLine* command_ = nullptr;
 };
@@ -113,6 +119,9 @@ class Session {
   std::optional<AutotuneReport> autotune_report_;
   double load_milliseconds_ = 0;
 };
+
+/// Reads {"splitting_ops": ["name", ...]} of --compilation-config; every name must be an operator.
+std::vector<std::string> parse_splitting_ops(const std::string& text, const ops::Registry& registry);
 
 /// Parses --mode; the names are checked by the command line already, except that modes which are not built are refused
 /// by name.

@@ -66,9 +66,9 @@ class Robustness(unittest.TestCase):
 
     def test_engine_options_out_of_range_are_named(self):
         for option, field, value in (("page-size", "page-size", 0), ("page-size", "page-size", -1),
-                                     ("page-size", "page_size", 65537), ("max-context", "max_context", -1),
-                                     ("max-prefill-tokens", "max_prefill_tokens", 0),
-                                     ("retrace-every", "retrace_every", -1)):
+                                     ("page-size", "page-size", 65537), ("max-context", "max-context", -1),
+                                     ("max-prefill-tokens", "max-prefill-tokens", 0),
+                                     ("retrace-every", "retrace-every", -1)):
             with self.subTest(option=option, value=value):
                 self.generate_fails(2, field, f"--{option}={value}")
 

@@ -11,14 +11,15 @@ from server import Server
 VALUES = {"--served-model-name": "name", "--chat-template": "file", "--sampling-defaults": "openai",
           "--quantization": "w8a8_int8", "--host": "::1", "--api-key": "key", "--device": "cpu", "--log-level": "error",
           "--dtype": "float32", "--kv-cache-dtype": "int8", "--init-expert-location": "trivial",
-          "--ep-dispatch-algorithm": "dynamic", "--model-path": "other",
+          "--ep-dispatch-algorithm": "dynamic", "--model-path": "other", "--http-threads": "3", "--stream-gather-ms": "7",
+          "--mode": "eager", "--kv-dtype": "int8",
           "--compilation-config": '{"splitting_ops": ["linear"]}'}
 
 
 def settings(*arguments):
     """What --print-config says, by option."""
     done = program.run_well("serve", *arguments, "--print-config")
-    return dict(line.split(": ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
+    return dict(line.split("  #")[0].split(": ", 1) for line in done.stdout.splitlines() if not line.startswith("#"))
 
 
 def documented_flags():
@@ -79,9 +80,46 @@ class ServeOptions(unittest.TestCase):
         self.assertIn('compilation-config: "{\\"splitting_ops\\":[\\"paged_attention\\"]}"\n', first)
         self.assertIn('option: ["inplace_pass=false", "capture_limit=4"]\n', first)
         path.write_text(first)
-        self.assertEqual(program.run_well("serve", "--config", path, "--print-config").stdout, first)
+        self.reads_back(path, first)
         changed = settings("--config", path, "--graph-bs", "8", "-m", "other", "--mode", "full")
         self.assertEqual((changed["graph-bs"], changed["model"], changed["mode"]), ("[8]", '"other"', '"full"'))
+
+    def reads_back(self, path, printed):
+        path.write_text(printed)
+        self.assertEqual(program.run_well("serve", "--config", path, "--print-config").stdout, printed)
+
+    def test_every_option_reads_back_from_a_printed_configuration(self):
+        """Set to a value of its own and left alone, also where a server takes some options for given only if they are."""
+        path = program.temporary_directory(self) / "server.yaml"
+        plain = program.run_well("serve", "-m", "model", "--print-config").stdout
+        self.assertIn("kv-tokens: null  # by rule\n", plain)
+        self.reads_back(path, plain)
+        every = []
+        for line in plain.splitlines():
+            name, value = line.split("  #")[0].split(": ", 1)
+            if name in ("model", "api-key"):
+                continue
+            number = '"' not in value and value not in ("null", "false", "[]")
+            own = VALUES.get("--" + name)
+            candidates = [[]] if value == "false" else [[own]] if own else [["4096"]] if number else [
+                ["a b"], ["7"], ["auto"], ["update-then-replay"]]
+            for given in candidates:
+                done = program.run("serve", "-m", "model", f"--{name}", *given, "--print-config")
+                if done.returncode == 0:
+                    break
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.reads_back(path, done.stdout)
+            every += [f"--{name}", *given]
+        self.reads_back(path, program.run_well("serve", "-m", "model", *every, "--print-config").stdout)
+
+    def test_a_server_starts_with_a_printed_configuration(self):
+        path = program.temporary_directory(self) / "server.yaml"
+        for given in ([], ["-O", "force_eager=true", "--log-level", "off"]):
+            path.write_text(program.run_well("serve", "-m", program.MINI, *given, "--print-config").stdout)
+            server = Server(program.MINI, "--config", path)
+            self.addCleanup(server.stop)
+            self.assertIn("fired up", server.ready_line)
+            self.assertEqual(server.stop()[0], 0)
 
     def test_the_key_is_not_printed(self):
         done = program.run_well("serve", "-m", "d", "--api-key", "secret", "--print-config")
@@ -95,10 +133,21 @@ class ServeOptions(unittest.TestCase):
         done = program.run("serve", "--config", path)
         self.assertEqual(done.returncode, 2)
         self.assertIn("line 3: there is no option 'modle'", done.stderr)
-        path.write_text("model: d\nport: 65536\n")
-        done = program.run("serve", "--config", path)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("--port is 65536", done.stderr)
+        for text, fault in (("port: 65536", "--port is 65536"), ("port: http", "--port: 'http' is not an integer"),
+                            ("mode: fast", "--mode: fast not in"), ("access-log: maybe", "access-log is maybe, must be"),
+                            ("max-total-tokens: x", "--kv-tokens: 'x' is not"), ("option: [foo=1]", "--option: there is no"),
+                            ("disable-pass: [x]", "--disable-pass: there is no pass 'x'"),
+                            ("graph-bs: [1, 0]", "--graph-bs: graph batch size 0"), ("page-size: 0", "--page-size is 0"),
+                            ("device: abacus", "--device: there is no device"), ("mode: static", "--mode: mode 'static'"),
+                            ("max-context: 5000", "--max-context is 5000, must be between 0 and 2048"),
+                            ("retrace-every: -1", "--retrace-every is -1"), ("expert-load: true", "--expert-load: the"),
+                            ("compilation-config: {splitting_ops: [linear]}", "--compilation-config cuts graphs"),
+                            ("prefill-graph-tokens: [600]", "--prefill-graph-tokens: prefill graph size 600")):
+            with self.subTest(text=text):
+                path.write_text(f"model: {program.MINI}\n{text}\n")
+                done = program.run("serve", "--config", path)
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(f"{path}, line 2: {fault}", done.stderr)
         self.assertEqual(program.run("serve", "--config", directory / "missing").returncode, 3)
         done = program.run("serve", "-m", program.MINI, "--quantization", "w8a8_int8")
         self.assertEqual(done.returncode, 2)

@@ -19,17 +19,20 @@ using testing::HasSubstr;
 using Tokens = std::vector<std::string>;
 
 /// Options of Reprise that tests name; "-m" is the short one of "--model".
-std::string long_name(const std::string& name) {
+KnownOption find_option(const std::string& name) {
   static const std::set<std::string> known = {"--model",    "--graph-bs",  "--mode", "--max-prefill-tokens",
                                               "--discrete", "--option",    "--host", "--eplb-rebalance-num-iterations",
                                               "--config",   "--pack-cache"};
-  if (name == "-m") return "--model";
-  return known.contains(name) ? name : "";
+  if (name == "-m") return {"--model"};
+  if (name == "--mode") return {name, "full"};
+  if (name == "--discrete") return {name, "", true};
+  if (name == "--eplb-rebalance-num-iterations") return {name, "0"};
+  return {known.contains(name) ? name : ""};
 }
 
-Tokens resolve(const Tokens& arguments) { return resolve_serve_arguments(arguments, long_name); }
+Tokens resolve(const Tokens& arguments) { return resolve_serve_arguments(arguments, find_option).tokens; }
 Tokens merge(const std::string& file, const Tokens& arguments) {
-  return merge_serve_arguments(arguments, file, "a.yaml", long_name);
+  return merge_serve_arguments(arguments, file, "a.yaml", find_option).tokens;
 }
 
 template <typename Run>
@@ -161,7 +164,7 @@ TEST(ServeArguments, AFileComesFirstAndTheCommandLineWins) {
   EXPECT_THAT(merge(file, {"-m", "e", "--graph-bs", "8", "-O", "x=y"}), testing::Contains("--discrete"));
   EXPECT_THAT(merge("model: d\ngraph-bs: 4\n", {"-m", "e", "--cuda-graph-bs", "8"}),
               ElementsAre("-m", "e", "--graph-bs=8"));
-  EXPECT_THAT(merge("mode: full\n", {"--disable-cuda-graph"}), ElementsAre("--mode=eager"));
+  EXPECT_THAT(merge("mode: eager\n", {"--enable-torch-compile"}), ElementsAre("--mode=full"));
   EXPECT_THAT(merge("disable-cuda-graph: true\n", {"--mode", "full"}), ElementsAre("--mode=full"));
   EXPECT_THAT(merge("eplb-rebalance-num-iterations: 7\n", {"--enable-eplb"}),
               ElementsAre("--eplb-rebalance-num-iterations=7"));
@@ -170,9 +173,26 @@ TEST(ServeArguments, AFileComesFirstAndTheCommandLineWins) {
   EXPECT_THAT(merge("", {"--discrete"}), ElementsAre("--discrete"));
 }
 
+TEST(ServeArguments, WhatAFileGivesAsItIsAnywayDoesNotCountAsGiven) {
+  EXPECT_THAT(merge("mode: full\n", {}), ElementsAre());
+  EXPECT_THAT(merge("mode: \"full\"\ndisable-cuda-graph: true\n", {}), ElementsAre("--mode=eager"));
+  EXPECT_THAT(merge("eplb-rebalance-num-iterations: 0\n", {"--enable-eplb"}),
+              ElementsAre("--eplb-rebalance-num-iterations=1000"));
+  EXPECT_THAT(merge("", {"--mode", "full"}), ElementsAre("--mode=full"));
+}
+
+TEST(ServeArguments, TellWhereTheOptionsOfAFileStand) {
+  const ServeArguments read =
+      merge_serve_arguments({"--host", "h"}, "model: d\n\nmax-total-tokens: 7\nhost: g\n", "a.yaml", find_option);
+  EXPECT_THAT(read.places,
+              ElementsAre(testing::Pair("--kv-tokens", "a.yaml, line 3"), testing::Pair("--model", "a.yaml, line 1")));
+}
+
 TEST(ServeArguments, FaultsOfAFileAreToldWithTheirLine) {
   EXPECT_THAT(refused_file("model: d\nmodle: e\n", ErrorCode::kInvalidArgument),
               HasSubstr("a.yaml, line 2: there is no option 'modle'"));
+  EXPECT_THAT(refused_file("model: d\ndiscrete: maybe\n", ErrorCode::kInvalidArgument),
+              HasSubstr("a.yaml, line 2: discrete is maybe, must be true or false"));
   EXPECT_THAT(refused_file("config: b.yaml\n", ErrorCode::kInvalidArgument), HasSubstr("there is no option 'config'"));
   EXPECT_THAT(refused_file("model: d\n\ntp-size: 2\n", ErrorCode::kUnsupported),
               HasSubstr("a.yaml, line 3: --tp-size 2 is not built"));
