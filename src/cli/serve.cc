@@ -133,6 +133,7 @@ class Server {
         engine_options.buckets.max_size = std::min(options_.max_running_requests, kMostGraphRows);
       }
       engine_options.prefix_cache = !options_.disable_radix_cache;
+      if (options_.disable_overlap_schedule) engine_options.overlap = false;
       engine_options.capture_at_once_milliseconds = kCaptureAtOnceMilliseconds;
       if (options_.random_seed) engine_options.seed = *options_.random_seed;
       auto engine = engine::Engine::create(session_->device(), session_->registry(), session_->model(),

@@ -62,6 +62,10 @@ void ServerOptions::add(CommandLine& command) {
                  "OpenAI's constants");
   command.choice("--quantization", quantization, {"", "w8a8_int8", "modelslim", "compressed-tensors"},
                  "refuse a model that is not quantised like this; without: how it is quantised is read from it");
+  command.flag("--disable-overlap-schedule", disable_overlap_schedule,
+               "tell the tokens of each decode step, and take new requests, before the next one begins instead of "
+               "while it runs; "
+               "always so on the CPU");
   command.flag("--disable-radix-cache", disable_radix_cache,
                "read every prompt as a whole, also where an earlier one began in the same way");
   command.option("--random-seed", random_seed, "what seeds of requests that bring none are made from");

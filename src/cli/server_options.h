@@ -36,6 +36,7 @@ struct ServerOptions {
   std::string quantization;  ///< what the checkpoint must be; "": anything
   std::optional<uint64_t> random_seed;
   bool disable_radix_cache = false;
+  bool disable_overlap_schedule = false;
   int32_t decode_log_interval = 40;
   std::string log_level;  ///< "": as REPRISE_LOG says
   std::string config;     ///< read before the options are, see resolve_serve_arguments()

@@ -77,7 +77,7 @@ constexpr SglangFlag kFlags[] = {
     {"--enable-hierarchical-cache", kRefused, false, "the prefix cache lies in the KV cache alone: --max-total-tokens"},
     {"--enable-mixed-chunk", kRefused, false,
      "prompts are read in steps of their own, so that decode steps are replayed"},
-    {"--disable-overlap-schedule", kAlways, false, ""},
+    {"--disable-overlap-schedule", kSame, false, ""},
     {"--num-continuous-decode-steps", kAlways, true, "1"},
     {"--allow-auto-truncate", kRefused, false, "prompts that are too long are refused"},
     {"--stream-interval", kAlways, true, "1"},

@@ -30,7 +30,9 @@ struct Capabilities {
   bool task_update = true;
   bool external_events = true;
   bool host_addressable = true;  ///< host code may dereference device memory (false under the `discrete` setting)
-  int cores = 1;                 ///< upper bound of a core limit
+  /// Work runs on the host's own cores: a host that does something else meanwhile holds it up.
+  bool shares_host_cores = true;
+  int cores = 1;  ///< upper bound of a core limit
   int least_priority = 0;
   int greatest_priority = 0;  ///< numerically smaller or equal
   int default_max_graph_batch = 32;

@@ -68,6 +68,7 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
   options.buckets.max_running = options.max_running;
   options.buckets.default_max = device.capabilities().default_max_graph_batch;
   if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
+  if (!options.overlap) options.overlap = !device.capabilities().shares_host_cores;
 }
 
 KvPoolOptions pool_options(const EngineOptions& options) {
@@ -141,6 +142,11 @@ struct Engine::Parts {
   std::filesystem::path profile_directory = {};
   std::optional<std::string> profile_text = {};         // of a profile that is saved
   std::optional<Clock::time_point> last_step_end = {};  // absent: there was nothing to do since
+  struct {
+    StepRecord record;
+    Clock::time_point begin;
+    double capture_milliseconds;
+  } issued = {};  // the step that runs
 
   Parts(device::Device& device, const ops::Registry& registry, std::shared_ptr<const model::Model> the_model,
         std::optional<text::Tokenizer> tokenizer, EngineOptions completed)
@@ -150,7 +156,7 @@ struct Engine::Parts {
         pool(device, model->kv_layout(), pool_options(options)),
         runner(registry, device, method(), vocabulary, graph_names(*model, pool), runner_options(options, pool)),
         balancer(model->expert_places(), options.experts),
-        loop(pool, step_function(), std::move(tokenizer), loop_options(options, vocabulary, runner)) {
+        loop(pool, step_function(), std::move(tokenizer), step_options()) {
     if (options.prefix_cache && !pool.has_prefix_cache()) {
       log_info("the prefix cache is off: the model keeps state for each sequence");
     }
@@ -167,6 +173,7 @@ struct Engine::Parts {
   bool capture_wanted(bool idle) {
     const auto begin = Clock::now();
     if (!runner.wants_capture() || (!idle && begin < next_capture)) return false;
+    loop.settle();  // a capture writes the inputs of steps
     const bool captured = runner.capture_wanted();
     const auto end = Clock::now();
     next_capture = end + (end - begin);
@@ -174,15 +181,24 @@ struct Engine::Parts {
   }
 
   replay::LogitsView run(const replay::StepBatch& batch) {
+    issue(batch);
+    return await();
+  }
+
+  void issue(const replay::StepBatch& batch) {
     balancer.before_step();
     const auto begin = Clock::now();
     const double captured = runner.capture_report().milliseconds;
-    const replay::LogitsView logits = runner.run(batch);
+    runner.issue(batch);
+    issued = {describe(batch), begin, runner.capture_report().milliseconds - captured};
+  }
+
+  replay::LogitsView await() {
+    const replay::LogitsView logits = runner.await();
     const auto end = Clock::now();
-    StepRecord record = describe(batch);
-    record.milliseconds =
-        static_cast<float>(milliseconds_between(begin, end) - (runner.capture_report().milliseconds - captured));
-    if (last_step_end) record.gap_milliseconds = static_cast<float>(milliseconds_between(*last_step_end, begin));
+    StepRecord& record = issued.record;
+    record.milliseconds = static_cast<float>(milliseconds_between(issued.begin, end) - issued.capture_milliseconds);
+    if (last_step_end) record.gap_milliseconds = static_cast<float>(milliseconds_between(*last_step_end, issued.begin));
     step_log.add(record);
     last_step_end = end;
     return logits;
@@ -205,6 +221,22 @@ struct Engine::Parts {
   StepFunction step_function() {
     return [this](const replay::StepBatch& batch) { return run(batch); };
   }
+
+  StepLoopOptions step_options() {
+    StepLoopOptions result = loop_options(options, vocabulary, runner);
+    if (!*options.overlap) return result;
+    result.asynchronous = {[this](const replay::StepBatch& batch) { issue(batch); }, [this] { return await(); }};
+    return result;
+  }
+
+  /// What runs must not outlive what it runs on.
+  ~Parts() {
+    try {
+      loop.settle();
+    } catch (const std::exception& error) {
+      log_debug("ending a step of an engine that goes: {}", error.what());
+    }
+  }
 };
 
 std::unique_ptr<Engine> Engine::create(device::Device& device, const ops::Registry& registry,
@@ -219,7 +251,10 @@ std::unique_ptr<Engine> Engine::create(device::Device& device, const ops::Regist
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Engine::~Engine() = default;
 
+void Engine::settle() { parts_->loop.settle(); }
+
 void Engine::capture(int32_t batch) {
+  settle();
   if (parts_->options.capture_profile_directory.empty()) return capture_ahead(batch);
   replay::ProfileRecording recording(parts_->runner);
   capture_ahead(batch);
@@ -228,6 +263,7 @@ void Engine::capture(int32_t batch) {
 
 void Engine::start_profile(std::filesystem::path directory, int64_t steps) {
   Parts& parts = *parts_;
+  settle();
   if (parts.profile != nullptr && !parts.profile_text) {
     throw Error(ErrorCode::kFailedPrecondition, "a profile is running already").remedy("stop it first");
   }
@@ -242,6 +278,7 @@ void Engine::start_profile(std::filesystem::path directory, int64_t steps) {
 
 std::string Engine::stop_profile() {
   Parts& parts = *parts_;
+  settle();
   if (parts.profile == nullptr) throw Error(ErrorCode::kFailedPrecondition, "no profile is running");
   const std::unique_ptr<replay::ProfileRecording> profile = std::move(parts.profile);
   std::optional<std::string> text = std::exchange(parts.profile_text, std::nullopt);
@@ -277,12 +314,17 @@ void Engine::run_until_done() {
   }
 }
 
-replay::LogitsView Engine::run(const replay::StepBatch& batch) { return parts_->run(batch); }
+replay::LogitsView Engine::run(const replay::StepBatch& batch) {
+  settle();
+  return parts_->run(batch);
+}
+
 int32_t Engine::running() const { return parts_->loop.running(); }
 int32_t Engine::waiting() const { return parts_->loop.waiting(); }
 int32_t Engine::open_requests() const { return parts_->loop.open_requests(); }
 
 std::vector<float> Engine::prompt_logits(std::span<const int32_t> ids, const PromptLogitsOptions& options) {
+  settle();
   PromptLogitsOptions filled = options;
   if (filled.chunk == 0) filled.chunk = parts_->options.max_prefill_tokens;
   if (filled.chunk > parts_->options.max_prefill_tokens) {

@@ -46,6 +46,9 @@ struct EngineOptions {
   uint64_t seed = 0;                   ///< what seeds of requests that bring none are made from
   /// Absent: as the device prefers.
   std::optional<device::UpdateOrder> update_order;
+  /// A decode step runs on while its events are told, and between two turns; the next one waits for it. Changes no
+  /// result. Absent: where the device does not run on the host's own cores.
+  std::optional<bool> overlap;
   int32_t retrace_every = 0;
   compile::PassOptions passes;  ///< of the modes that optimise
   int64_t capture_limit = 64;   ///< see RunnerOptions::capture_limit
@@ -97,7 +100,11 @@ class Engine {
   void fail_all(const Error& error);
   /// One turn: a decode step of all requests that produce, and at most one step that reads prompts. False when there
   /// was nothing to do. Failures of a step end its requests, with an event; only errors of Reprise itself are thrown.
+  /// With `overlap`, the turn ends when the next decode step is issued, whose results are those of the next turn.
   bool step();
+  /// Waits for a step that runs between turns, for those who look at the device's memory or time it. Members that need
+  /// the device do so themselves: they, and this, are kFailedPrecondition in a token callback while a step runs.
+  void settle();
   void run_until_done();
   /// One step of any kind past the requests, for measurements: the caller sees to its pages and tokens.
   replay::LogitsView run(const replay::StepBatch& batch);

@@ -263,6 +263,7 @@ void EngineService::work() {
   taken_.requests.clear();
   for (const RequestId id : taken_.cancelled) engine_->cancel(id);
   if (taken_.cancel_all) engine_->cancel_all();
+  if (!taken_.tasks.empty()) engine_->settle();
   for (Task& task : taken_.tasks) run_task(task);
   busy_ = engine_->step();
 }

@@ -87,6 +87,8 @@ class Sequence {
   /// The KV pages and the slot for per-sequence state (-1: none); owned by the scheduler.
   std::vector<int32_t> pages;
   int32_t sequence_slot = -1;
+  /// A step that runs reads and writes its KV entries; the loop's.
+  bool in_flight = false;
   /// How many of the pages the prefix cache knows, and the last one's place in it; the scheduler's.
   int32_t cached_pages = 0;
   PrefixCache::NodeId cache_node = PrefixCache::kRoot;

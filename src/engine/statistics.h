@@ -5,7 +5,8 @@
 namespace reprise::engine {
 
 /// What steps cost. Times are those of forming the step, running it and sampling, without callbacks and without
-/// captures made on the way. Engine::prompt_logits() counts as well.
+/// captures made on the way; but whatever the host does while a step runs (EngineOptions::overlap) is part of its time.
+/// Engine::prompt_logits() counts as well.
 struct Statistics {
   int64_t prefill_tokens = 0;  ///< prompt tokens read, and what was read again after preemptions
   int64_t prefill_steps = 0;

@@ -17,8 +17,9 @@ struct StepRecord {
   bool replayed = false;
   int32_t sequences = 0;
   int32_t tokens = 0;
-  int32_t bucket = 0;      ///< sequences of a decode step's captured graph, tokens of a prompt step's; 0: not replayed
-  float milliseconds = 0;  ///< until the logits were there, without captures made on the way
+  int32_t bucket = 0;  ///< sequences of a decode step's captured graph, tokens of a prompt step's; 0: not replayed
+  float milliseconds =
+      0;  ///< from its beginning until its logits were asked for and there, without captures on the way
   /// Host time between the end of the step before and the begin of this one; 0 when there was nothing to do meanwhile.
   float gap_milliseconds = 0;
 };

@@ -110,7 +110,7 @@ bool StepLoop::cancel(RequestId id) {
     return true;
   }
   found->second->finish(FinishReason::kCancelled);
-  scheduler_.remove(*found->second);
+  if (!found->second->in_flight) scheduler_.remove(*found->second);
   ended_.push_back(id);
   return true;
 }
@@ -121,6 +121,14 @@ void StepLoop::cancel_all() {
 
 void StepLoop::fail_all(const Error& error) {
   delivering_ = 0;
+  step_events_.clear();
+  if (flight_) {
+    try {
+      await();
+    } catch (const std::exception& failure) {
+      log_debug("ending a step of an engine that failed: {}", failure.what());
+    }
+  }
   for (const auto& [id, sequence] : sequences_) {
     sequence->fail(error);
     ended_.push_back(id);
@@ -136,6 +144,12 @@ bool StepLoop::step() {
     ~Guard() { flag = false; }
   } guard(in_step_);
 
+  const bool worked = options_.asynchronous ? step_ahead() : step_in_turn();
+  if (!worked) last_end_.reset();
+  return worked;
+}
+
+bool StepLoop::step_in_turn() {
   bool worked = !ended_.empty();
   deliver_ended();
   scheduler_.admit();
@@ -143,8 +157,69 @@ bool StepLoop::step() {
   scheduler_.admit();  // what ended has left room
   worked |= run_prefill();
   deliver_ended();
-  if (!worked) last_end_.reset();
   return worked;
+}
+
+/// The same steps in the same order, but the turn ends in the middle of the decode step: callbacks, and whatever is
+/// done between two turns, find the device at work. Only what a step has given decides what comes next, so nothing is
+/// scheduled while one runs.
+bool StepLoop::step_ahead() {
+  bool worked = flight_ || !ended_.empty() || !step_events_.empty();
+  finish_decode();
+  scheduler_.admit();
+  Instant begin = now();
+  if (issue(scheduler_.form_prefill(), begin)) {
+    deliver_step();
+    finish_prefill();
+    worked = true;
+  }
+  scheduler_.admit();
+  begin = now();
+  worked |= issue(scheduler_.form_decode(), begin);
+  deliver_step();
+  deliver_ended();
+  return worked;
+}
+
+void StepLoop::settle() {
+  if (!flight_) return;
+  if (in_step_) throw Error(ErrorCode::kFailedPrecondition, "a step is running, and cannot be awaited in a callback");
+  finish_decode();
+}
+
+/// False when there is no batch. Failures come out of await().
+bool StepLoop::issue(const replay::StepBatch* batch, const Instant& begin) {
+  if (batch == nullptr) return false;
+  flight_ = Flight{batch, begin};
+  for (Sequence* sequence : scheduler_.step_sequences()) sequence->in_flight = true;
+  try {
+    options_.asynchronous->issue(*batch);
+  } catch (...) {
+    flight_->failure = std::current_exception();
+  }
+  return true;
+}
+
+/// The sequences of the step may go, whatever comes of it.
+replay::LogitsView StepLoop::await() {
+  const std::exception_ptr failure = std::exchange(flight_, std::nullopt)->failure;
+  for (Sequence* sequence : scheduler_.step_sequences()) sequence->in_flight = false;
+  if (failure) std::rethrow_exception(failure);
+  return options_.asynchronous->await();
+}
+
+void StepLoop::finish_decode() {
+  if (!flight_) return;
+  const Flight flight = *flight_;
+  run_step(*flight.batch, statistics_.decode_tokens, [this] { return await(); });
+  count_decode(flight.begin);
+}
+
+void StepLoop::finish_prefill() {
+  const Flight flight = *flight_;
+  int64_t first_tokens = 0;
+  run_step(*flight.batch, first_tokens, [this] { return await(); });
+  count_prefill(flight.begin, *flight.batch);
 }
 
 StepLoop::Instant StepLoop::now() const {
@@ -160,14 +235,18 @@ bool StepLoop::run_decode() {
   const Instant begin = now();
   const replay::StepBatch* batch = scheduler_.form_decode();
   if (batch == nullptr) return false;
-  run_step(*batch, statistics_.decode_tokens);
+  run_step(*batch, statistics_.decode_tokens, [&] { return step_function_(*batch); });
+  count_decode(begin);
+  deliver_step();
+  return true;
+}
+
+void StepLoop::count_decode(const Instant& begin) {
   ++statistics_.decode_steps;
   const Instant end = now();
   statistics_.decode_seconds += seconds_between(begin, end);
   statistics_.decode_wall_seconds += seconds_between(last_end_.value_or(begin), end);
   last_end_ = end;
-  deliver_step();
-  return true;
 }
 
 bool StepLoop::run_prefill() {
@@ -175,13 +254,17 @@ bool StepLoop::run_prefill() {
   const replay::StepBatch* batch = scheduler_.form_prefill();
   if (batch == nullptr) return false;
   int64_t first_tokens = 0;
-  run_step(*batch, first_tokens);
-  statistics_.prefill_tokens += batch->tokens();
+  run_step(*batch, first_tokens, [&] { return step_function_(*batch); });
+  count_prefill(begin, *batch);
+  deliver_step();
+  return true;
+}
+
+void StepLoop::count_prefill(const Instant& begin, const replay::StepBatch& batch) {
+  statistics_.prefill_tokens += batch.tokens();
   ++statistics_.prefill_steps;
   last_end_ = now();
   statistics_.prefill_seconds += seconds_between(begin, *last_end_);
-  deliver_step();
-  return true;
 }
 
 Statistics StepLoop::statistics() const {
@@ -196,12 +279,13 @@ void StepLoop::run_until_done() {
   }
 }
 
-void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens) {
+void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens,
+                        const std::function<replay::LogitsView()>& run) {
   const auto fail_all = [this](const Error& error) {
     for (Sequence* sequence : scheduler_.step_sequences()) sequence->fail(error);
   };
   try {
-    const replay::LogitsView logits = step_function_(batch);
+    const replay::LogitsView logits = run();
     const int32_t rows = batch.all_logits ? batch.tokens() : batch.sequences();
     REPRISE_CHECK(logits.rows == rows && logits.vocabulary == options_.vocabulary);
     sample_rows(logits, batch, tokens);
@@ -225,6 +309,7 @@ void StepLoop::sample_rows(const replay::LogitsView& logits, const replay::StepB
     Sequence& sequence = *sequences[i];
     const int32_t count = batch.query_lengths[i];
     row += batch.all_logits ? count : 1;
+    if (sequence.finished()) continue;  // cancelled while the step ran
     try {
       if (batch.all_logits) score_prompt(sequence, logits, count);
       const bool all_read = sequence.advance(count);
@@ -266,24 +351,41 @@ void StepLoop::sample_row(Sequence& sequence, std::span<const float> logits) {
 
 void StepLoop::deliver_step() {
   for (Sequence* sequence : step_events_) {
-    if (sequence->has_event()) deliver(*sequence);
+    if (sequence->finished() && sequence->in_flight) continue;  // cancelled by another's callback
+    if (!sequence->has_event()) continue;
+    tell(*sequence);
+    if (!sequence->finished()) continue;
+    if (sequence->in_flight) {
+      ended_.push_back(sequence->id());
+    } else {
+      retire(*sequence);
+    }
   }
   step_events_.clear();
 }
 
 void StepLoop::deliver_ended() {
   // By index: callbacks may end more.
+  size_t kept = 0;
   for (size_t i = 0; i < ended_.size(); ++i) {
-    const auto found = sequences_.find(ended_[i]);
-    if (found != sequences_.end()) deliver(*found->second);  // else its last event came with a step
+    const RequestId id = ended_[i];
+    const auto found = sequences_.find(id);
+    if (found == sequences_.end()) continue;  // its last event came with a step
+    if (found->second->in_flight) {
+      ended_[kept++] = id;
+      continue;
+    }
+    tell(*found->second);
+    retire(*found->second);
   }
-  ended_.clear();
+  ended_.resize(kept);
 }
 
-void StepLoop::deliver(Sequence& sequence) {
+void StepLoop::tell(Sequence& sequence) {
   delivering_ = sequence.id();
-  // Twice when the callback ends the request: the second event is the end.
-  while (sequence.has_event()) {
+  // Twice when the callback ends the request: the second event is the end. That comes when no step reads or writes the
+  // pages any more, which are free then.
+  while (sequence.has_event() && !(sequence.finished() && sequence.in_flight)) {
     cancel_delivering_ = false;
     std::optional<Error> failure;
     const TokenEvent event = sequence.take_event();
@@ -297,7 +399,10 @@ void StepLoop::deliver(Sequence& sequence) {
     if (cancel_delivering_) sequence.finish(FinishReason::kCancelled);
   }
   delivering_ = 0;
-  if (!sequence.finished()) return;
+}
+
+/// Of a sequence that has ended and was told to have.
+void StepLoop::retire(Sequence& sequence) {
   scheduler_.remove(sequence);
   ++statistics_.finished_requests;
   if (sequence.output().finish == FinishReason::kCancelled) ++statistics_.cancelled_requests;

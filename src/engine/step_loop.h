@@ -23,7 +23,15 @@ namespace reprise::engine {
 /// Runs one step and returns its logits, valid until the next call: a GraphRunner, or a test's model.
 using StepFunction = std::function<replay::LogitsView(const replay::StepBatch& batch)>;
 
+/// The same in two halves, for devices that run a step while the host does something else.
+struct AsynchronousSteps {
+  std::function<void(const replay::StepBatch& batch)> issue;
+  std::function<replay::LogitsView()> await;
+};
+
 struct StepLoopOptions {
+  /// Given: a decode step is left to run when step() returns, and events are told while a step runs.
+  std::optional<AsynchronousSteps> asynchronous = {};
   SchedulerOptions scheduler;
   int32_t vocabulary = 0;
   std::vector<int32_t> end_token_ids;  ///< the model's own
@@ -48,6 +56,9 @@ class StepLoop {
   void cancel_all();
   void fail_all(const Error& error);
   bool step();
+  /// Waits for the step that step() has left to run, if any; what came of it is told by the next step().
+  /// kFailedPrecondition in a token callback while one runs.
+  void settle();
   void run_until_done();
   int32_t running() const { return scheduler_.running(); }
   int32_t waiting() const { return scheduler_.waiting(); }
@@ -66,15 +77,33 @@ class StepLoop {
   void check_ends(const SamplingParameters& sampling) const;
   Instant now() const;
   static double seconds_between(const Instant& begin, const Instant& end);
+  /// A step that was issued, and is not awaited yet.
+  struct Flight {
+    const replay::StepBatch* batch;
+    Instant begin;
+    std::exception_ptr failure = {};  ///< of issuing it
+  };
+
+  bool step_in_turn();
+  bool step_ahead();
   bool run_decode();
   bool run_prefill();
-  void run_step(const replay::StepBatch& batch, int64_t& tokens);
+  bool issue(const replay::StepBatch* batch, const Instant& begin);
+  replay::LogitsView await();
+  void finish_decode();
+  void finish_prefill();
+  void count_decode(const Instant& begin);
+  void count_prefill(const Instant& begin, const replay::StepBatch& batch);
+  /// `run` gives the logits.
+  void run_step(const replay::StepBatch& batch, int64_t& tokens, const std::function<replay::LogitsView()>& run);
   void sample_rows(const replay::LogitsView& logits, const replay::StepBatch& batch, int64_t& tokens);
   void score_prompt(Sequence& sequence, const replay::LogitsView& logits, int32_t count);
   void sample_row(Sequence& sequence, std::span<const float> logits);
   void deliver_step();
   void deliver_ended();
-  void deliver(Sequence& sequence);
+  /// Gives its callback what there is to tell.
+  void tell(Sequence& sequence);
+  void retire(Sequence& sequence);
 
   StepFunction step_function_;
   std::optional<text::Tokenizer> tokenizer_;
@@ -85,6 +114,7 @@ class StepLoop {
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::vector<RequestId> ended_;        // outside of a step, so that their last event is still to come
   std::vector<Sequence*> step_events_;  // rows of the last step
+  std::optional<Flight> flight_;
   std::atomic<RequestId> next_id_ = 1;
   std::optional<Instant> last_end_;  // of the last step; absent: there was nothing to do since
   bool in_step_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -32,19 +33,12 @@ CaptureOptions capture_options(const ops::Registry& registry, const RunnerOption
 /// How often a graph is replayed for a profile of its capture.
 constexpr int kProfiledReplays = 2;
 
-/// The span of a step in profiles: "decode step of 8".
-class StepSpan {
- public:
-  StepSpan(const device::Device& device, const StepBatch& batch)
-      : span_(device, device.observer() == nullptr ? std::string() : name(batch)) {}
-
- private:
-  static std::string name(const StepBatch& batch) {
-    return batch.kind() == StepKind::kDecode ? fmt::format("{} {}", kDecodeStepSpan, batch.sequences())
-                                             : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
-  }
-  device::HostSpan span_;
-};
+/// What profiles call a step: "decode step of 8"; empty when nobody watches.
+std::string step_span_name(const device::Device& device, const StepBatch& batch) {
+  if (device.observer() == nullptr) return {};
+  return batch.kind() == StepKind::kDecode ? fmt::format("{} {}", kDecodeStepSpan, batch.sequences())
+                                           : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
+}
 
 }  // namespace
 
@@ -104,17 +98,21 @@ class GraphRunner::Implementation {
   bool capture_wanted() { return captures_.capture_wanted(); }
   bool wants_capture() const { return captures_.wants_capture(); }
 
-  LogitsView run(const StepBatch& batch) {
+  void issue(const StepBatch& batch) {
+    REPRISE_CHECK(!issued_);
     check(batch);
-    if (batch.tokens() == 0) return {nullptr, 0, vocabulary_};
-    const StepSpan span(device_, batch);
-    try {
-      return run_checked(batch);
-    } catch (...) {
-      // What the failed step has queued must not run later, when the static inputs hold another step.
-      finish_failed_step();
-      throw;
-    }
+    issued_.emplace();
+    if (batch.tokens() == 0) return;
+    issued_->span.emplace(device_, step_span_name(device_, batch));
+    end_unless_done([&] { issue_checked(batch); });
+  }
+
+  LogitsView await() {
+    REPRISE_CHECK(issued_);
+    if (issued_->rows > 0) end_unless_done([&] { wait_for_logits(); });
+    const LogitsView logits = {issued_->logits, issued_->rows, vocabulary_};
+    issued_.reset();
+    return logits;
   }
 
   StepProgram& decode_program() {
@@ -152,28 +150,47 @@ class GraphRunner::Implementation {
   int64_t operator_dispatches() const { return eager_.dispatches() + node_dispatches_; }
 
  private:
-  LogitsView run_checked(const StepBatch& batch) { return batch.is_decode() ? run_decode(batch) : run_prefill(batch); }
+  /// A step between issue() and await().
+  struct Issued {
+    std::optional<device::HostSpan> span;
+    const float* logits = nullptr;  ///< on the host, once they are there
+    int32_t rows = 0;
+    StepProgram* retraced = nullptr;  ///< to be traced again when the step is done
+  };
+
+  void issue_checked(const StepBatch& batch) { batch.is_decode() ? issue_decode(batch) : issue_prefill(batch); }
+
+  template <typename Work>
+  void end_unless_done(Work work) {
+    try {
+      work();
+    } catch (...) {
+      // What the failed step has queued must not run later, when the static inputs hold another step.
+      finish_failed_step();
+      issued_.reset();
+      throw;
+    }
+  }
 
   void count(StepKind kind, StepReason reason) {
     last_reason_ = reason;
     counters_.count(kind, reason);
   }
 
-  LogitsView run_prefill(const StepBatch& batch) {
+  void issue_prefill(const StepBatch& batch) {
     if (options_.mode == Mode::kEager) {
       count(StepKind::kPrefill, StepReason::kModeEager);
       return run_eager(batch);
     }
-    LogitsView logits;
     StepReason reason = StepReason::kPrefill;
     if (batch.sequences() == 1 && !batch.all_logits &&
         std::binary_search(prefill_sizes_.begin(), prefill_sizes_.end(), batch.tokens())) {
-      reason = replay(StepKind::kPrefill, batch.tokens(), batch, logits);
+      reason = replay(StepKind::kPrefill, batch.tokens(), batch);
     }
     count(StepKind::kPrefill, reason);
-    if (reason == StepReason::kReplayed) return logits;
+    if (reason == StepReason::kReplayed) return;
     StepProgram& program = batch.all_logits ? all_logits_program() : prefill_program();
-    return run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
+    run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
   }
 
   void finish_failed_step() {
@@ -270,7 +287,7 @@ class GraphRunner::Implementation {
     if (sum != static_cast<int64_t>(tokens)) fail("query lengths do not add up to the tokens");
   }
 
-  LogitsView run_decode(const StepBatch& batch) {
+  void issue_decode(const StepBatch& batch) {
     if (!captures()) {
       count(batch.kind(), StepReason::kModeEager);
       return options_.mode == Mode::kEager ? run_eager(batch) : run_nodes(decode_program(), bound_decode(batch), batch);
@@ -278,21 +295,20 @@ class GraphRunner::Implementation {
     fit_buckets();
     const int32_t rows = batch.sequences();
     const int32_t bucket = bucket_for(buckets_, rows);
-    LogitsView logits;
     StepReason reason = StepReason::kAboveLargestBucket;
     if (bucket != 0) {
       const bool fits = options_.buckets.padding || bucket == rows;
-      reason = fits ? replay(StepKind::kDecode, bucket, batch, logits) : StepReason::kNoExactBucket;
+      reason = fits ? replay(StepKind::kDecode, bucket, batch) : StepReason::kNoExactBucket;
     }
     count(batch.kind(), reason);
-    if (reason == StepReason::kReplayed) return logits;
+    if (reason == StepReason::kReplayed) return;
     log_once(reason, rows);
-    return run_eager(batch);
+    run_eager(batch);
   }
 
-  /// Replays a step at a size that is captured, now if need be. Gives its logits, or another reason than kReplayed when
-  /// it must run eagerly.
-  StepReason replay(StepKind kind, int32_t size, const StepBatch& batch, LogitsView& logits) {
+  /// Queues the replay of a step at a size that is captured, now if need be. Another reason than kReplayed when it must
+  /// run eagerly.
+  StepReason replay(StepKind kind, int32_t size, const StepBatch& batch) {
     const auto [entry, missing] = captures_.find_for(kind, size, batch);
     if (entry == nullptr) return missing;
     StepProgram& program = program_of(kind);
@@ -302,18 +318,18 @@ class GraphRunner::Implementation {
     const StepReason reason = captures_.replay(kind, size, *entry, program.inputs().lists(sequences));
     if (reason != StepReason::kReplayed) return reason;
     node_dispatches_ += entry->eager_nodes();
-    logits = fetch(entry->bound->outputs()[0], batch.sequences());
-    if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) program.check_retrace();
+    queue_logits(entry->bound->outputs()[0], batch.sequences());
+    if (options_.retrace_every > 0 && ++replays_ % options_.retrace_every == 0) issued_->retraced = &program;
     return StepReason::kReplayed;
   }
 
-  LogitsView run_eager(const StepBatch& batch) {
+  void run_eager(const StepBatch& batch) {
     eager_inputs_.write(*stream_, batch, batch.tokens(), batch.sequences());
     ops::ForwardContext context(eager_);
     eager_inputs_.bind(context, batch.tokens(), batch.sequences(), batch.all_logits);
     eager_logits_ = method_(context);
     eager_.finish_method();
-    return fetch(eager_logits_, batch.all_logits ? batch.tokens() : batch.sequences());
+    queue_logits(eager_logits_, batch.all_logits ? batch.tokens() : batch.sequences());
   }
 
   /// A decode step's graph is bound once for each batch size: the steps of a request come by the hundred.
@@ -323,28 +339,35 @@ class GraphRunner::Implementation {
     return *bound;
   }
 
-  LogitsView run_nodes(StepProgram& program, compile::BoundGraph& bound, const StepBatch& batch) {
+  void run_nodes(StepProgram& program, compile::BoundGraph& bound, const StepBatch& batch) {
     program.inputs().write(*stream_, batch, batch.tokens(), batch.sequences());
     if (options_.poison) program.poison_arena(*stream_);
     node_dispatches_ += bound.size();
     bound.run(*stream_, program.inputs().lists(batch.sequences()));
-    return fetch(bound.outputs()[0], batch.all_logits ? batch.tokens() : batch.sequences());
+    queue_logits(bound.outputs()[0], batch.all_logits ? batch.tokens() : batch.sequences());
   }
 
-  /// Waits for the step and makes its logits readable.
-  LogitsView fetch(const Tensor& logits, int32_t rows) {
-    const device::HostSpan span(device_, "synchronize");
+  /// Sees to it that the step's logits can be read once it is done.
+  void queue_logits(const Tensor& logits, int32_t rows) {
+    issued_->rows = rows;
     if (device_.capabilities().host_addressable) {
-      stream_->synchronize();
-      return {logits.data_as<const float>(), rows, vocabulary_};
+      issued_->logits = logits.data_as<const float>();
+      return;
     }
     const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(vocabulary_) * sizeof(float);
     if (host_logits_ == nullptr || host_logits_->bytes() < bytes) {
       host_logits_ = device_.allocate(bytes, device::MemoryKind::kPinnedHost);
     }
     stream_->copy_async(host_logits_->data(), logits.data(), bytes, device::CopyKind::kDeviceToHost);
-    stream_->synchronize();
-    return {static_cast<const float*>(host_logits_->data()), rows, vocabulary_};
+    issued_->logits = static_cast<const float*>(host_logits_->data());
+  }
+
+  void wait_for_logits() {
+    {
+      const device::HostSpan span(device_, "synchronize");
+      stream_->synchronize();
+    }
+    if (issued_->retraced != nullptr) issued_->retraced->check_retrace();
   }
 
   /// A profile of captures shows what was captured at work: replayed twice, as the warm-ups of other engines are, with
@@ -362,9 +385,13 @@ class GraphRunner::Implementation {
       if (options_.sequence_state) batch.sequence_slots.push_back(i);
     }
     for (int i = 0; i < kProfiledReplays; ++i) {
-      const StepSpan span(device_, batch);
-      LogitsView logits;
-      replay(StepKind::kDecode, size, batch, logits);
+      issued_.emplace();
+      issued_->span.emplace(device_, step_span_name(device_, batch));
+      end_unless_done([&] {
+        replay(StepKind::kDecode, size, batch);
+        wait_for_logits();
+      });
+      issued_.reset();
     }
   }
 
@@ -398,6 +425,7 @@ class GraphRunner::Implementation {
   std::set<StepReason> logged_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
+  std::optional<Issued> issued_;
   Tensor eager_logits_;
   std::shared_ptr<Storage> host_logits_;
   int64_t method_calls_ = 0;
@@ -420,7 +448,14 @@ bool GraphRunner::capture_wanted() { return implementation_->capture_wanted(); }
 
 bool GraphRunner::wants_capture() const { return implementation_->wants_capture(); }
 
-LogitsView GraphRunner::run(const StepBatch& batch) { return implementation_->run(batch); }
+LogitsView GraphRunner::run(const StepBatch& batch) {
+  implementation_->issue(batch);
+  return implementation_->await();
+}
+
+void GraphRunner::issue(const StepBatch& batch) { implementation_->issue(batch); }
+
+LogitsView GraphRunner::await() { return implementation_->await(); }
 
 device::Device& GraphRunner::device() const { return implementation_->device(); }
 

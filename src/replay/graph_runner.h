@@ -79,7 +79,7 @@ struct CaptureReport {
   int64_t variants = 0;     ///< captured beside a bucket's graph because a kernel chose otherwise for a step's lengths
 };
 
-/// Float32 logits of the step's rows on the host: a view that is valid until the next run().
+/// Float32 logits of the step's rows on the host: a view that is valid until the next step is issued.
 struct LogitsView {
   const float* data = nullptr;
   int32_t rows = 0;
@@ -116,6 +116,12 @@ class GraphRunner {
 
   /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
   LogitsView run(const StepBatch& batch);
+
+  /// The two halves of run(). issue() queues the step and may return before it has run; the batch is not needed any
+  /// more then. Nothing but prepare() may be called until await() has given its logits. After an error of either half
+  /// there is nothing to wait for.
+  void issue(const StepBatch& batch);
+  LogitsView await();
 
   device::Device& device() const;
   /// What the launches' labels stand for, in profiles.

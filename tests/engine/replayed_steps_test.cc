@@ -13,7 +13,7 @@
 namespace reprise::engine {
 namespace {
 
-class ReplayedSteps : public ::testing::TestWithParam<std::tuple<int32_t, int, device::UpdateOrder>> {
+class ReplayedSteps : public ::testing::TestWithParam<std::tuple<int32_t, int, device::UpdateOrder, bool>> {
  protected:
   ReplayedSteps() : registry_(ops::make_catalogue()) {
     kernels::cpu::register_cpu_kernels(registry_);
@@ -28,13 +28,14 @@ class ReplayedSteps : public ::testing::TestWithParam<std::tuple<int32_t, int, d
 };
 
 TEST_P(ReplayedSteps, AllocateNothingCallNoModelAndDispatchNoOperator) {
-  const auto [batch, threads, order] = GetParam();
+  const auto [batch, threads, order, overlap] = GetParam();
   // Sanitizers see the same in a few.
   const int steps = MallocCounter::available() ? 1000 : 50;
   EngineOptions options;
   options.max_running = batch;
   options.max_context = 1200;
   options.update_order = order;
+  options.overlap = overlap;
   const auto engine = Engine::create(*device_, registry_, model_, std::nullopt, options);
   for (int32_t i = 0; i < batch; ++i) {
     Request request;
@@ -69,15 +70,17 @@ TEST_P(ReplayedSteps, AllocateNothingCallNoModelAndDispatchNoOperator) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, ReplayedSteps,
-                         ::testing::Values(std::tuple(1, 1, device::UpdateOrder::kUpdateThenReplay),
-                                           std::tuple(3, 2, device::UpdateOrder::kUpdateThenReplay),
-                                           std::tuple(2, 1, device::UpdateOrder::kReplayThenUpdate)),
+                         ::testing::Values(std::tuple(1, 1, device::UpdateOrder::kUpdateThenReplay, false),
+                                           std::tuple(3, 2, device::UpdateOrder::kUpdateThenReplay, false),
+                                           std::tuple(3, 1, device::UpdateOrder::kReplayThenUpdate, true),
+                                           std::tuple(2, 1, device::UpdateOrder::kReplayThenUpdate, false)),
                          [](const auto& tested) {
                            return "Batch" + std::to_string(std::get<0>(tested.param)) + "Threads" +
                                   std::to_string(std::get<1>(tested.param)) +
                                   (std::get<2>(tested.param) == device::UpdateOrder::kReplayThenUpdate
                                        ? "UpdatedAfter"
-                                       : "UpdatedBefore");
+                                       : "UpdatedBefore") +
+                                  (std::get<3>(tested.param) ? "Overlapped" : "");
                          });
 
 /// Requests of all lengths come and go meanwhile.

@@ -14,7 +14,7 @@ struct Sent {
   bool cancelled = false;
 };
 
-class SchedulerStress : public testing::TestWithParam<std::tuple<int, bool>> {
+class SchedulerStress : public testing::TestWithParam<std::tuple<int, bool, bool>> {
  protected:
   void SetUp() override { set_log_level(LogLevel::kOff); }
   void TearDown() override { set_log_level(LogLevel::kInfo); }
@@ -43,7 +43,7 @@ class SchedulerStress : public testing::TestWithParam<std::tuple<int, bool>> {
 };
 
 TEST_P(SchedulerStress, EveryRequestGetsItsOwnOutputAndNoPageIsLost) {
-  const auto [seed, sequence_state] = GetParam();
+  const auto [seed, sequence_state, overlap] = GetParam();
   random_.seed(static_cast<unsigned>(seed));
   LoopSetup setup;
   setup.page_size = between(1, 5);
@@ -51,6 +51,7 @@ TEST_P(SchedulerStress, EveryRequestGetsItsOwnOutputAndNoPageIsLost) {
   setup.max_running = between(1, 6);
   setup.max_prefill_tokens = between(1, 30);
   setup.sequence_state = sequence_state;
+  setup.overlap = overlap;
   if (between(0, 1) == 0) setup.replayed_sizes = {2, 5};
   setup.max_prefill_tokens = std::max(setup.max_prefill_tokens, 5);
   Loop loop(setup);
@@ -108,10 +109,12 @@ TEST_P(SchedulerStress, EveryRequestGetsItsOwnOutputAndNoPageIsLost) {
   EXPECT_EQ(loop.pool.cached_pages(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerStress, testing::Combine(testing::Range(0, 20), testing::Bool()),
+INSTANTIATE_TEST_SUITE_P(Seeds, SchedulerStress,
+                         testing::Combine(testing::Range(0, 20), testing::Bool(), testing::Bool()),
                          [](const auto& tested) {
                            return "Seed" + std::to_string(std::get<0>(tested.param)) +
-                                  (std::get<1>(tested.param) ? "WithState" : "WithCache");
+                                  (std::get<1>(tested.param) ? "WithState" : "WithCache") +
+                                  (std::get<2>(tested.param) ? "Overlapped" : "");
                          });
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/fake_device.h"
@@ -24,6 +26,7 @@ struct LoopSetup {
   std::vector<int32_t> replayed_sizes = {};
   bool sequence_state = true;  // the model keeps state for each sequence
   bool prefix_cache = true;
+  bool overlap = false;  // steps run between issue and await, as late as they can
 };
 
 // A loop over the fake model, poison on and pages anywhere, that keeps what callbacks were told.
@@ -32,7 +35,9 @@ class Loop {
   explicit Loop(const LoopSetup& setup = {})
       : pool(device, FakeModel::layout(setup.sequence_state), pool_options(setup)),
         model(pool, kVocabulary),
-        loop(pool, [this](const replay::StepBatch& batch) { return model.run(batch); }, std::nullopt, options(setup)) {}
+        loop(
+            pool, [this](const replay::StepBatch& batch) { return model.run(batch); }, std::nullopt,
+            with_halves(options(setup), setup.overlap)) {}
 
   RequestId submit(std::vector<int32_t> prompt, const SamplingParameters& sampling) {
     Request request;
@@ -49,6 +54,8 @@ class Loop {
   FakeDevice device;
   KvPool pool;
   FakeModel model;
+  std::optional<replay::StepBatch> issued;  // not run yet
+  bool fail_issue = false;
   StepLoop loop;
   std::map<RequestId, std::vector<int32_t>> streamed;
   std::map<RequestId, RequestOutput> outputs;
@@ -72,6 +79,19 @@ class Loop {
     result.vocabulary = kVocabulary;
     result.end_token_ids = setup.end_tokens;
     return result;
+  }
+  StepLoopOptions with_halves(StepLoopOptions options, bool overlap) {
+    if (!overlap) return options;
+    options.asynchronous = AsynchronousSteps{[this](const replay::StepBatch& batch) {
+                                               EXPECT_FALSE(issued) << "two steps at a time";
+                                               if (fail_issue) throw Error(ErrorCode::kInternal, "it cannot be issued");
+                                               issued = batch;
+                                             },
+                                             [this] {
+                                               const replay::StepBatch batch = *std::exchange(issued, std::nullopt);
+                                               return model.run(batch);
+                                             }};
+    return options;
   }
   void record(const TokenEvent& event) {
     if (event.token) streamed[event.request].push_back(*event.token);
