@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -184,8 +185,15 @@ std::string ProfileReport::trace_json() const {
   json += R"({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "host"}},)"
           "\n";
   json += R"({"ph": "M", "pid": 2, "name": "process_name", "args": {"name": "device"}})";
+  std::set<std::pair<int, uint32_t>> named;
   const auto add = [&](int process, uint32_t thread, const std::string& name, int64_t begin, int64_t end,
                        uint16_t number) {
+    if (named.emplace(process, thread).second) {
+      json += fmt::format(
+          ",\n{{\"ph\": \"M\", \"pid\": {}, \"tid\": {}, \"name\": \"thread_name\", \"args\": "
+          "{{\"name\": \"{} {}\"}}}}",
+          process, thread, process == 1 ? "thread" : "lane", thread);
+    }
     json += fmt::format(",\n{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}",
                         process, thread, json_text(name), microseconds(begin), static_cast<double>(end - begin) / 1e3);
     if (const ops::LaunchLabel* known = label(number)) {

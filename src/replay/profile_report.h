@@ -40,7 +40,8 @@ class ProfileReport {
   /// Two tables of the ten rows that took most, by device time and by host time, in the columns of torch's profiler;
   /// then how far each kind of step was idle.
   std::string tables() const;
-  /// The Trace Event Format, which Perfetto and chrome://tracing open: host threads, device streams, memory in use.
+  /// The Trace Event Format, which Perfetto and Chromium's developer tools open: host threads, device streams, memory
+  /// in use.
   std::string trace_json() const;
   /// Every change of the device's memory, in order, with the sum that is in use.
   std::string memory_json() const;

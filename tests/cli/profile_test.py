@@ -26,7 +26,7 @@ def read_trace(path):
 
     trace = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
     events = trace["traceEvents"]
-    processes, tracks, counters = set(), {}, {}
+    processes, named, tracks, counters = set(), set(), {}, {}
     for event in events:
         if not isinstance(event.get("name"), str) or not event["name"]:
             wrong(event, "no name")
@@ -37,6 +37,8 @@ def read_trace(path):
             if event["name"] not in ("process_name", "thread_name") or not isinstance(event["args"]["name"], str):
                 wrong(event, "unknown metadata")
             processes.add(event["pid"])
+            if event["name"] == "thread_name":
+                named.add((event["pid"], event["tid"]))
         elif event["ph"] == "X":
             if type(event.get("tid")) is not int or not 0 <= event["tid"] < 2**31:
                 wrong(event, "no thread")
@@ -54,9 +56,9 @@ def read_trace(path):
             wrong(event, "unknown phase")
         if not isinstance(event.get("args", {}), dict):
             wrong(event, "args are no object")
-    for (process, _), slices in tracks.items():
-        if process not in processes:
-            wrong(slices[0][2], "a process without a name")
+    for (process, thread), slices in tracks.items():
+        if process not in processes or (process, thread) not in named:
+            wrong(slices[0][2], "a process or a thread without a name")
         ends = []  # of the slices around the next one
         for begin, end, event in sorted(slices, key=lambda one: one[:2]):
             while ends and ends[-1] <= begin:
