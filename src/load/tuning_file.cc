@@ -1,11 +1,18 @@
 #include "load/tuning_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <thread>
 
 #include "base/error.h"
 #include "load/json.h"
@@ -17,6 +24,27 @@ namespace {
 constexpr const char* kTuningMark = "reprise_autotune";
 constexpr int kTuningVersion = 1;
 constexpr size_t kMostTuningBytes = size_t{16} << 20;
+
+/// Keeps other writers of a directory waiting for as long as it lives. Where that cannot be had, or another holds it
+/// for more than five seconds, it does nothing: what is lost then is measured again.
+class DirectoryLock {
+ public:
+  explicit DirectoryLock(const std::filesystem::path& directory)
+      : descriptor_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    for (int tries = 0; descriptor_ >= 0 && tries < 500; ++tries) {
+      if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  ~DirectoryLock() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
 
 std::string read_tuning_text(const std::filesystem::path& path) {
   const uintmax_t bytes = std::filesystem::file_size(path);
@@ -80,19 +108,24 @@ TuningFile::Machines TuningFile::read() {
 }
 
 void TuningFile::write(const Choices& choices) {
+  const std::filesystem::path path = std::filesystem::absolute(path_);
+  std::error_code failure;
+  std::filesystem::create_directories(path.parent_path(), failure);  // a failure shows when the file is written
+  const DirectoryLock lock(path.parent_path());
   Machines machines = read();  // again: somebody else may have written meanwhile
   if (foreign_) {
     throw Error(ErrorCode::kFailedPrecondition, "{} is not replaced: {}", path_.string(), problem_)
         .remedy("remove it, or name another file");
   }
-  machines[machine_] = choices;
+  Choices& all = machines[machine_];
+  for (const auto& [name, way] : choices) all[name] = way;
   nlohmann::ordered_json json{{kTuningMark, kTuningVersion}, {"machines", nlohmann::json::object()}};
   for (const auto& [machine, of_machine] : machines) json["machines"][machine] = of_machine;
   const std::string text = json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  NewFile file(std::filesystem::absolute(path_), text.size());
+  NewFile file(path, text.size());
   file.write(0, std::as_bytes(std::span(text)));
   file.finish();
-  choices_ = choices;
+  choices_ = all;
 }
 
 std::filesystem::path TuningFile::usual_path() {

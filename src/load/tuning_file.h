@@ -22,8 +22,9 @@ class TuningFile {
   /// Whether write() would replace a file that nobody has written here.
   bool is_foreign() const { return foreign_; }
 
-  /// Puts the machine's choices into the file, which is replaced as a whole; others' stay. Makes the directory if there
-  /// is none. kIo; kFailedPrecondition for a foreign file.
+  /// Puts choices of the machine into the file, which is replaced as a whole. Those of other machines and of other
+  /// names stay, also what other processes have written since the file was read. Makes the directory if there is none.
+  /// kIo; kFailedPrecondition for a foreign file.
   void write(const Choices& choices);
 
   /// $XDG_CACHE_HOME/reprise/autotune.json, or the same below $HOME/.cache; empty where neither is set.

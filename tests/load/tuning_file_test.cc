@@ -1,6 +1,10 @@
 #include "load/tuning_file.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
+#include <thread>
+#include <vector>
 
 #include "load/test_files.h"
 
@@ -32,6 +36,37 @@ TEST(TuningFile, GivesEachMachineItsOwnChoicesAgain) {
   EXPECT_EQ(unknown.problem(), "");
   // Nothing is left of what was written on the way.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory / "new"), {}), 1);
+}
+
+TEST(TuningFile, KeepsWhatAnotherProcessOfTheMachineHasChosenMeanwhile) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "autotune.json";
+  TuningFile first(path, "one");
+  TuningFile second(path, "one");
+  first.write({{"a product", "a way"}, {"both", "of the first"}});
+  second.write({{"another", "another way"}, {"both", "of the second"}});
+  const TuningChoices all = {{"a product", "a way"}, {"another", "another way"}, {"both", "of the second"}};
+  EXPECT_EQ(TuningFile(path, "one").choices(), all);
+}
+
+TEST(TuningFile, LosesNothingWhenSeveralWriteAtOnce) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "new" / "autotune.json";
+  constexpr int kWriters = 4, kWrites = 5;
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&path, writer] {
+      for (int i = 0; i < kWrites; ++i) {
+        TuningFile(path, writer % 2 == 0 ? "one" : "other").write({{fmt::format("{} of {}", i, writer), "a way"}});
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  for (const char* machine : {"one", "other"}) {
+    const TuningFile file(path, machine);
+    EXPECT_EQ(file.problem(), "");
+    EXPECT_EQ(file.choices().size(), size_t{kWriters / 2 * kWrites}) << machine;
+  }
 }
 
 TEST(TuningFile, IgnoresADamagedFileAndReplacesIt) {
