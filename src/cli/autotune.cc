@@ -69,7 +69,9 @@ AutotuneReport autotune(const model::Model& model, const ops::Registry& registry
   report.file = path.string();
   ProgressBar bar;
   model::ProductTunerOptions options;
+  size_t not_known = 0;
   options.progress = [&](size_t done, size_t total) {
+    not_known = total;
     bar.update(static_cast<double>(done), static_cast<double>(total), "Tuning products");
   };
   size_t unknown = 0;
@@ -86,13 +88,16 @@ AutotuneReport autotune(const model::Model& model, const ops::Registry& registry
                 unknown, first_unknown, unknown > 1 ? ", the first," : "");
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const auto measured =
-      std::count_if(report.products.begin(), report.products.end(), [](const auto& p) { return p.measured; });
-  if (measured == 0 && !report.products.empty()) {
+  const auto measured = static_cast<size_t>(
+      std::count_if(report.products.begin(), report.products.end(), [](const auto& p) { return p.measured; }));
+  if (not_known == 0 && !report.products.empty()) {
     log_info("autotune: as {} says, nothing was measured", path.string());
     return report;
   }
-  log_info("autotune: {} of {} products measured in {:.2f} s", measured, report.products.size(), report.seconds);
+  const size_t not_reached = not_known - measured;
+  log_info("autotune: {} of {} products measured in {:.2f} s{}", measured, report.products.size() + not_reached,
+           report.seconds,
+           not_reached == 0 ? "" : fmt::format("; {} were not reached: a later start goes on", not_reached));
   if (file && measured > 0) remember(*file, report);
   return report;
 }

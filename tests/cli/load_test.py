@@ -136,6 +136,8 @@ class Autotuning(unittest.TestCase):
         for _ in range(20):
             tuned_ids, statement, log = self.generate("--autotune", "--autotune-cache", cache, model=program.MINI_MOE)
             self.assertEqual(tuned_ids, ids)
+            # Also those that the time did not suffice for count.
+            self.assertRegex(log, r"autotune: (\d+ of 24 products measured in|as .* says, nothing was measured)")
             of_experts |= {product["shape"] for product in statement["autotune"]["products"]
                            if " experts of " in product["shape"]}
             if "nothing was measured" in log:
