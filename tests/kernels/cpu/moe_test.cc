@@ -121,6 +121,59 @@ TEST_P(MoeTest, GroupedLinearStaysInItsRowsAndClearsThoseOfNoExpert) {
   }
 }
 
+TEST_P(MoeTest, GroupedLinearGivesAGroupTheBitsThatItGetsAlone) {
+  const LinearKernels& kernels = linear_kernels(GetParam());
+  const int64_t inputs = 37;
+  const int64_t outputs = 153;
+  // No rows at all, one expert, first and last without rows, most without, and rows of none behind all.
+  const std::vector<std::vector<int32_t>> all_offsets = {
+      {0, 0},         {0, 0, 0, 0},      {0, 9}, {0, 0, 7, 8, 8}, {0, 0, 0, 0, 0, 0, 0, 1, 1, 1},
+      {0, 8, 14, 15}, {0, 1, 2, 3, 4, 5}};
+  for (const Element element : kBothElements) {
+    for (const std::vector<int32_t>& offsets : all_offsets) {
+      for (const int64_t rows_of_none : {0, 2}) {
+        const auto experts = static_cast<int64_t>(offsets.size()) - 1;
+        const int64_t rows = offsets.back() + rows_of_none;
+        SCOPED_TRACE(testing::Message() << experts << " experts, " << rows << " rows");
+        Buffer weight = Buffer::from(element, random_values(experts * outputs * inputs, element, 5));
+        const int64_t packed_elements = linear_blocks(outputs) * packed_block_elements(element, inputs);
+        Buffer packed(element, experts * packed_elements);
+        for (int64_t e = 0; e < experts; ++e) {
+          const PackLinearArguments pack{weight.at(e * outputs * inputs), packed.at(e * packed_elements), outputs,
+                                         inputs, inputs};
+          kernels.pack[int(element)][int(element)](&pack, 0, pack_linear_tiles(outputs));
+        }
+        Buffer x = Buffer::from(element, random_values(rows * inputs, element, 6));
+        const auto product = [&](const int32_t* groups, int64_t count, int64_t first_expert, int64_t first_row,
+                                 int64_t count_of_rows, Buffer& y) {
+          return GroupedLinearArguments{.rows = {.offsets = groups,
+                                                 .experts = count,
+                                                 .count = count_of_rows,
+                                                 .y = y.data(),
+                                                 .y_element = element},
+                                        .x = x.at(first_row * inputs),
+                                        .weight = packed.at(first_expert * packed_elements),
+                                        .inputs = inputs,
+                                        .outputs = outputs,
+                                        .x_row_stride = inputs};
+        };
+        const KernelFunction grouped = kernels.grouped[int(element)][int(element)];
+        Buffer y(element, rows * outputs);
+        run_with_all_tiles(grouped, product(offsets.data(), experts, 0, 0, rows, y), grouped_linear_tiles(outputs), y);
+        for (size_t e = 0; e + 1 < offsets.size(); ++e) {
+          const int32_t alone[] = {0, offsets[e + 1] - offsets[e]};
+          Buffer own(element, alone[1] * outputs);
+          const GroupedLinearArguments arguments =
+              product(alone, 1, static_cast<int64_t>(e), offsets[e], alone[1], own);
+          grouped(&arguments, 0, grouped_linear_tiles(outputs));
+          EXPECT_EQ(std::memcmp(own.data(), y.at(offsets[e] * outputs), size_t(own.count()) * size_of(element)), 0);
+        }
+        for (int64_t i = offsets.back() * outputs; i < rows * outputs; ++i) ASSERT_EQ(y.get(i), 0.0f);
+      }
+    }
+  }
+}
+
 class Int8MoeTest : public testing::TestWithParam<Int8Path> {};
 INSTANTIATE_TEST_SUITE_P(Cpu, Int8MoeTest, testing::ValuesIn(int8_paths()),
                          [](const testing::TestParamInfo<Int8Path>& tested) { return tested.param.name; });
