@@ -194,8 +194,10 @@ std::string ProfileReport::trace_json() const {
           "{{\"name\": \"{} {}\"}}}}",
           process, thread, process == 1 ? "thread" : "lane", thread);
     }
-    json += fmt::format(",\n{{\"ph\": \"X\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}",
-                        process, thread, json_text(name), microseconds(begin), static_cast<double>(end - begin) / 1e3);
+    json += fmt::format(
+        ",\n{{\"ph\": \"X\", \"cat\": \"{}\", \"pid\": {}, \"tid\": {}, \"name\": {}, \"ts\": {:.3f}, \"dur\": {:.3f}",
+        process == 1 ? "host" : "device", process, thread, json_text(name), microseconds(begin),
+        static_cast<double>(end - begin) / 1e3);
     if (const ops::LaunchLabel* known = label(number)) {
       json += fmt::format(", \"args\": {{\"operator\": {}, \"Input Dims\": {}}}", json_text(known->op),
                           json_text(known->shapes));
@@ -210,7 +212,8 @@ std::string ProfileReport::trace_json() const {
   }
   for (const Profile::Memory& change : profile_.memory()) {
     json += fmt::format(
-        ",\n{{\"ph\": \"C\", \"pid\": 2, \"name\": \"allocated bytes\", \"ts\": {:.3f}, \"args\": {{\"bytes\": {}}}}}",
+        ",\n{{\"ph\": \"C\", \"cat\": \"device\", \"pid\": 2, \"name\": \"allocated bytes\", \"ts\": {:.3f}, \"args\": "
+        "{{\"bytes\": {}}}}}",
         microseconds(change.at), change.total);
   }
   return json + "\n]}\n";

@@ -33,6 +33,8 @@ def read_trace(path):
         # An importer reads ids as 32-bit numbers, and 0 as the idle process.
         if type(event.get("pid")) is not int or not 0 < event["pid"] < 2**31:
             wrong(event, "no process")
+        if event["ph"] != "M" and event.get("cat") not in ("host", "device"):
+            wrong(event, "no category, which Chromium's developer tools need")
         if event["ph"] == "M":
             if event["name"] not in ("process_name", "thread_name") or not isinstance(event["args"]["name"], str):
                 wrong(event, "unknown metadata")
