@@ -34,6 +34,11 @@ size_t g_zmm_high_offset = 0;
 constexpr int kGeneral[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                               REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
+/// What a register holds as an address.
+const uint8_t* pointer_to(uint64_t address) {
+  return reinterpret_cast<const uint8_t*>(address);  // NOLINT(performance-no-int-to-ptr): it comes from the CPU
+}
+
 struct Instruction {
   int sum = 0, bytes = 0;           ///< vector registers: read and written, and the unsigned bytes
   int other = 0;                    ///< the register of the signed bytes, unless they lie in memory
@@ -150,7 +155,7 @@ void execute(const Instruction& instruction, VectorRegisters& registers) {
   registers.read(instruction.bytes, bytes);
   const int size = instruction.wide ? 32 : 16;
   if (instruction.address) {
-    std::memcpy(other, reinterpret_cast<const void*>(*instruction.address), static_cast<size_t>(size));
+    std::memcpy(other, pointer_to(*instruction.address), static_cast<size_t>(size));
   } else {
     registers.read(instruction.other, other);
   }
@@ -177,7 +182,7 @@ void handle_sigill(int, siginfo_t* info, void* context) {
   if (info->si_code > 0 && machine.fpregs != nullptr) {
     VectorRegisters registers(machine.fpregs);
     if (registers.complete()) {
-      const auto at = [&] { return reinterpret_cast<const uint8_t*>(machine.gregs[REG_RIP]); };
+      const auto at = [&] { return pointer_to(static_cast<uint64_t>(machine.gregs[REG_RIP])); };
       // A signal costs far more than an instruction here, and the kernels have several in a row.
       while (const auto instruction = decode(at(), machine.gregs)) {
         execute(*instruction, registers);
