@@ -1,4 +1,4 @@
-// aclnnDynamicQuant and aclnnAscendQuantV3.
+// aclnnDynamicQuant, aclnnAscendQuantV3 and aclnnQuantize.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -106,6 +106,42 @@ void build_quant(Plan& plan, const aclTensor* x, const aclTensor* scale, const a
               {plan.staged(to)}, QuantParameters{rounding_of(round_mode), sqrt_mode ? 1 : 0});
 }
 
+bool run_quantize(const KernelCall<NoParameters>& call) {
+  const int64_t columns = call[0]->columns();
+  const ColumnValues scale(read_all(call[1]));
+  const ColumnValues offset(read_all(call[2]));
+  std::vector<float> row(static_cast<size_t>(columns));
+  for (int64_t r = 0; r < call[0]->rows(); ++r) {
+    read_row(call[0], r * columns, columns, row.data());
+    quantize_row(row.data(), columns, scale, offset, true, call[3].data<int8_t>() + r * columns);
+  }
+  return true;
+}
+
+constexpr Kernel kQuantize = make_kernel<NoParameters, run_quantize>("Quantize");
+
+void build_quantize(Plan& plan, const aclTensor* x, const aclTensor* scales, const aclTensor* zero_points,
+                    aclDataType dtype, int32_t axis, const aclTensor* out) {
+  const TensorArgument from = plan.input(x, "x");
+  const TensorArgument factors = plan.input(scales, "scales");
+  const TensorArgument offsets = plan.optional_input(zero_points);
+  const TensorArgument to = plan.output(out, "out");
+  require(is_float(from.dtype) && (from.dtype == ACL_FLOAT ? is_float(factors.dtype) : factors.dtype == from.dtype),
+          "scales have dtype {}, x has {}", static_cast<int>(factors.dtype), static_cast<int>(from.dtype));
+  const bool points_fit = !offsets.defined() || offsets.dtype == ACL_INT32 || offsets.dtype == ACL_INT8 ||
+                          (offsets.dtype == ACL_BF16 && from.dtype == ACL_BF16);
+  require(points_fit, "zeroPoints have dtype {}, x has {}", static_cast<int>(offsets.dtype),
+          static_cast<int>(from.dtype));
+  require(dtype == ACL_INT8 && to.dtype == ACL_INT8, "dtype is {}, expected int8", static_cast<int>(dtype));
+  require(std::ranges::equal(from.shape(), to.shape()), "out has another shape than x");
+  const int64_t count = factors.elements();
+  require(!offsets.defined() || offsets.elements() == count, "scales and zeroPoints differ in size");
+  require(count == 1 || axis == -1 || axis == from.rank - 1, "axis is {}, expected the last one", axis);
+  require(count == 1 || count == from.columns(), "scales have {} elements, expected {}", count, from.columns());
+  plan.launch(kQuantize, {plan.contiguous(from), plan.contiguous(factors), plan.contiguous(offsets)}, {plan.staged(to)},
+              NoParameters{});
+}
+
 }  // namespace
 }  // namespace reprise::emulator
 
@@ -129,7 +165,15 @@ aclnnStatus aclnnAscendQuantV3GetWorkspaceSize(const aclTensor* x, const aclTens
   });
 }
 
+aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor* x, const aclTensor* scales, const aclTensor* zeroPoints,
+                                          aclDataType dtype, int32_t axis, aclTensor* out, uint64_t* workspaceSize,
+                                          aclOpExecutor** executor) {
+  return phase_one("aclnnQuantize", workspaceSize, executor,
+                   [&](Plan& plan) { build_quantize(plan, x, scales, zeroPoints, dtype, axis, out); });
+}
+
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnDynamicQuant)
 EMULATOR_PHASE_TWO(aclnnAscendQuantV3)
+EMULATOR_PHASE_TWO(aclnnQuantize)

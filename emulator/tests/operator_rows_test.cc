@@ -118,6 +118,22 @@ TEST_F(Norms, ThatQuantiseEqualTheSeparateOperators) {
             ACLNN_SUCCESS);
   EXPECT_EQ(download(int8_), expected);
 
+  // The two that divide agree for any divisors.
+  Numbers steps;
+  for (int64_t i = 0; i < kColumns; ++i) steps.push_back(0.01 + 0.003 * static_cast<double>(i % 7));
+  const DeviceTensor any = tensor({kColumns}, ACL_BF16, steps);
+  ASSERT_EQ(call(BOTH(aclnnQuantize), y_.handle, any.handle, offsets.handle, ACL_INT8, -1, int8_.handle),
+            ACLNN_SUCCESS);
+  const Numbers divided = download(int8_);
+  upload(int8_, Numbers(divided.size(), 0));
+  ASSERT_EQ(call(BOTH(aclnnAddRmsNormQuant), in1_.handle, in2_.handle, weight_.handle, any.handle, nullptr,
+                 offsets.handle, nullptr, int64_t{-1}, kEpsilon, true, int8_.handle, unused.handle, x_.handle),
+            ACLNN_SUCCESS);
+  EXPECT_EQ(download(int8_), divided);
+  EXPECT_EQ(
+      call(BOTH(aclnnQuantize), y_.handle, tensor({1}, ACL_FLOAT, {1}).handle, nullptr, ACL_INT8, -1, int8_.handle),
+      ACLNN_ERR_PARAM_INVALID);
+
   const DeviceTensor smooth = tensor({kColumns}, ACL_BF16, random(kColumns, ACL_BF16));
   const DeviceTensor row_scales = tensor({kRows}, ACL_FLOAT);
   ASSERT_EQ(call(BOTH(aclnnDynamicQuant), y_.handle, smooth.handle, int8_.handle, row_scales.handle), ACLNN_SUCCESS);

@@ -36,7 +36,10 @@ struct Capabilities {
   int least_priority = 0;
   int greatest_priority = 0;  ///< numerically smaller or equal
   int default_max_graph_batch = 32;
-  int default_page_size = 16;     ///< tokens in a page of the KV cache
+  int default_page_size = 16;  ///< tokens in a page of the KV cache
+  /// Fused norms and quantisations take the vectors of norms' weights and static scales in the dtype of the rows, a
+  /// value for each column: models hold them so where that loses nothing.
+  bool vectors_like_rows = false;
   bool limited_captures = false;  ///< plan_captures() may leave sizes out
   std::string description;        ///< one line for people: model, instruction set, cores and why so many
 };

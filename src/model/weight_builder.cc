@@ -9,6 +9,7 @@
 #include "load/convert.h"
 #include "load/quantized_tensors.h"
 #include "ops/linear_merge.h"
+#include "tensor/bfloat16.h"
 
 namespace reprise::model {
 namespace {
@@ -100,8 +101,16 @@ Tensor WeightBuilder::vector(const std::string& name) {
 }
 
 std::pair<Tensor, Tensor> WeightBuilder::norm(const std::string& prefix) {
+  const std::string weight = prefix + ".weight";
   const std::string bias = prefix + ".bias";
-  return {vector(prefix + ".weight"), shapes_.contains(bias) ? vector(bias) : Tensor()};
+  if (shapes_.contains(bias)) return {vector(weight), vector(bias)};
+  const bool narrow = wants_narrow_vectors() && (described_ == nullptr || described_->at(weight).dtype == dtype_);
+  if (!narrow) return {vector(weight), Tensor()};
+  return {named(weight, naming(weight, [&] { return bring(weight, dtype_); })), Tensor()};
+}
+
+bool WeightBuilder::wants_narrow_vectors() const {
+  return device_.capabilities().vectors_like_rows && dtype_ == DType::kBF16;
 }
 
 void WeightBuilder::take(const load::StoredTensor& stored) {
@@ -241,8 +250,28 @@ void WeightBuilder::add_scales(ops::LinearWeights& weights, const std::string& p
   }
   weights.scale = scale(prefix + ".deq_scale");
   weights.quant_bias = integers(prefix + ".quant_bias");
-  weights.input_scale = scale(prefix + ".input_scale");
-  weights.input_offset = scale(prefix + ".input_offset");
+  add_input_scales(weights, prefix, shape_of(prefix + ".weight").size(1));
+}
+
+void WeightBuilder::add_input_scales(ops::LinearWeights& weights, const std::string& prefix, int64_t columns) {
+  const std::string names[] = {prefix + ".input_scale", prefix + ".input_offset"};
+  Tensor* const places[] = {&weights.input_scale, &weights.input_offset};
+  // Without files the usual case: scales that were stored in the compute dtype.
+  float values[] = {1, 0};
+  for (size_t i = 0; described_ != nullptr && i < 2; ++i) values[i] = load::scale_values(described_->at(names[i]))[0];
+  const auto is_exact = [](float value) { return to_float(to_bfloat16(value)) == value; };
+  const bool narrow = wants_narrow_vectors() && is_exact(values[0]) && is_exact(values[1]);
+  for (size_t i = 0; i < 2; ++i) {
+    if (!narrow) {
+      *places[i] = scale(names[i]);
+      continue;
+    }
+    const std::vector<BFloat16> repeated(static_cast<size_t>(columns), to_bfloat16(values[i]));
+    linear_bytes_ += std::as_bytes(std::span(repeated)).size();
+    *places[i] = naming(names[i], [&] {
+      return owned(names[i], TensorMeta(dtype_, Shape{columns}), std::as_bytes(std::span(repeated)));
+    });
+  }
 }
 
 Tensor WeightBuilder::scale(const std::string& name) {

@@ -51,7 +51,8 @@ class WeightBuilder {
   Tensor table(const std::string& name);
   /// A weight of norms and biases: float32.
   Tensor vector(const std::string& name);
-  /// A norm's weight `prefix`.weight, and its bias where the model has one (absent elsewhere).
+  /// A norm's weight `prefix`.weight, and its bias where the model has one (absent elsewhere). Weights without a bias
+  /// have the compute dtype where the device wants that and the stored numbers allow it.
   std::pair<Tensor, Tensor> norm(const std::string& prefix);
   /// `prefix`.weight in the compute dtype, packed; `prefix`.bias where `bias` is true. Or what the layer's quantisation
   /// stores instead, the weight packed as well.
@@ -116,8 +117,13 @@ class WeightBuilder {
   DType weight_dtype(const std::string& prefix) const;
   /// The scales of an int8 weight.
   void add_scales(ops::LinearWeights& weights, const std::string& prefix, load::LinearScheme scheme, bool bias);
+  /// Whether the device wants vectors in the dtype of rows, and rows are narrower than float32.
+  bool wants_narrow_vectors() const;
   /// A scale or an offset as float32 [elements].
   Tensor scale(const std::string& name);
+  /// What quantises the input of a layer: the scale and the offset as stored, or for each of `columns` columns in the
+  /// compute dtype where the device wants that and nothing is lost.
+  void add_input_scales(ops::LinearWeights& weights, const std::string& prefix, int64_t columns);
   Tensor integers(const std::string& name);
   /// Whether two stored tensors hold the same numbers.
   bool same_values(const std::string& a, const std::string& b) const;

@@ -16,7 +16,7 @@ TensorMeta check_add_norm(const OpCall& call) {
   require_same_dtype(call, 1, 0);
   require_shape(call, 1, call.inputs[0].shape());
   require_dense_rows(call, 1);
-  require_column_vector(call, 2);
+  require_column_vector_like(call, 2, call.inputs[0].dtype());
   return TensorMeta(call.inputs[0].dtype(), call.inputs[0].shape());
 }
 
@@ -34,7 +34,7 @@ template <bool kBias>
 void infer_add_norm_quantize(const OpCall& call, std::span<TensorMeta> outputs) {
   outputs[1] = check_add_norm(call);
   if (kBias) require_column_vector(call, 3);
-  require_quantize_scales(call, kBias ? 4 : 3, kBias ? 5 : 4);
+  require_quantize_scales(call, kBias ? 4 : 3, kBias ? 5 : 4, call.inputs[0].dtype());
   outputs[0] = TensorMeta(DType::kI8, outputs[1].shape);
 }
 
@@ -55,7 +55,7 @@ void infer_add_norm_cast(const OpCall& call, std::span<TensorMeta> outputs) {
 /// Checks ids, table and weight, and gives the metadata of the hidden state.
 TensorMeta check_embedding_norm(const OpCall& call) {
   require_lookup(call, 0, 1);
-  require_column_vector(call, 2, 1);
+  require_column_vector_like(call, 2, float_dtype_attribute(call, 0), 1);
   return TensorMeta(float_dtype_attribute(call, 0), Shape{call.inputs[0].shape()[0], call.inputs[1].shape()[1]});
 }
 
@@ -66,7 +66,7 @@ void infer_embedding_norm(const OpCall& call, std::span<TensorMeta> outputs) {
 void infer_embedding_norm_quantize(const OpCall& call, std::span<TensorMeta> outputs) {
   outputs[1] = check_embedding_norm(call);
   if (call.inputs[3].defined()) require_column_vector(call, 3, 1);
-  require_quantize_scales(call, 4, 5, 1);
+  require_quantize_scales(call, 4, 5, outputs[1].dtype, 1);
   outputs[0] = TensorMeta(DType::kI8, outputs[1].shape);
 }
 

@@ -10,7 +10,8 @@ namespace reprise::ops {
 
 // The residual's sum and its norm in one operator. All are exact: bit by bit what the plain operators named here give,
 // because each value is rounded where they store it. x and residual [..., D] of one shape and dtype, float32 or
-// bfloat16, rows without gaps; weight and bias float32 [D]; results are contiguous.
+// bfloat16, rows without gaps; weight [D] float32 or of the dtype of the rows (see rms_norm); bias float32 [D]; results
+// are contiguous.
 
 struct NormAndSum {
   Tensor y;

@@ -19,10 +19,11 @@ struct LinearWeights {
   Parallel parallel = Parallel::kNone;
 
   // With an int8 weight only (W8A8).
-  Tensor scale{};         ///< float32 [N]: of a step of the weight, or with input_scale of a step of the product
-  Tensor quant_bias{};    ///< int32 [N], in steps of the product; or absent
-  Tensor input_scale{};   ///< float32 [1]: x is quantised with it; absent: each row of x with a scale of its own
-  Tensor input_offset{};  ///< float32 [1], an integer; or absent: 0
+  Tensor scale{};       ///< float32 [N]: of a step of the weight, or with input_scale of a step of the product
+  Tensor quant_bias{};  ///< int32 [N], in steps of the product; or absent
+  /// x is quantised with it: float32 [1], or [K] of the dtype of x; absent: each row of x with a scale of its own.
+  Tensor input_scale{};
+  Tensor input_offset{};  ///< of the dtype of the scale, an integer; or absent: 0
 };
 
 /// y = x weight^T + bias, accumulated in float32 in one order over K for any number of rows; rounded once, to

@@ -13,7 +13,7 @@ namespace {
 void infer_rms_norm(const OpCall& call, std::span<TensorMeta> outputs) {
   require_float(call, 0);
   require_dense_rows(call, 0);
-  require_column_vector(call, 1);
+  require_column_vector_like(call, 1, call.inputs[0].dtype());
   outputs[0] = TensorMeta(call.inputs[0].dtype(), call.inputs[0].shape());
 }
 
@@ -33,7 +33,11 @@ void reference_rms_norm_bias(const OpCall& call) {
 }  // namespace
 
 void require_column_vector(const OpCall& call, size_t input, size_t rows) {
-  require_dtype(call, input, DType::kF32);
+  require_column_vector_like(call, input, DType::kF32, rows);
+}
+
+void require_column_vector_like(const OpCall& call, size_t input, DType row_dtype, size_t rows) {
+  if (call.inputs[input].dtype() != row_dtype) require_dtype(call, input, DType::kF32);
   require_shape(call, input, Shape{call.inputs[rows].shape().back()});
   require_contiguous(call, input);
 }
@@ -41,13 +45,14 @@ void require_column_vector(const OpCall& call, size_t input, size_t rows) {
 void reference_norm_of(const Tensor& x_tensor, const Tensor& weight, const Tensor& bias, double epsilon,
                        const Tensor& y_tensor) {
   const RowReader x(x_tensor);
+  const RowReader factor(weight);
   RowWriter y(y_tensor);
   for (int64_t row = 0; row < x.rows(); ++row) {
     double squares = 0;
     for (int64_t i = 0; i < x.columns(); ++i) squares += static_cast<double>(x(row, i)) * x(row, i);
     const double scale = 1.0 / std::sqrt(squares / static_cast<double>(x.columns()) + epsilon);
     for (int64_t i = 0; i < x.columns(); ++i) {
-      const double normed = x(row, i) * scale * weight.data_as<float>()[i];
+      const double normed = x(row, i) * scale * factor(0, i);
       y.set(row, i, static_cast<float>(normed + (bias.defined() ? bias.data_as<float>()[i] : 0.0f)));
     }
   }

@@ -12,20 +12,17 @@
 namespace reprise::ops {
 namespace {
 
-/// float32 [1] or one value for each column of argument `rows`.
-void require_scale(const OpCall& call, size_t input, size_t rows) {
-  if (call.inputs[input].shape() == Shape{1}) {
-    require_dtype(call, input, DType::kF32);
-    require_contiguous(call, input);
-  } else {
-    require_column_vector(call, input, rows);
-  }
+/// [1] or one value for each column of argument `rows`; float32, or of `other`.
+void require_scale(const OpCall& call, size_t input, DType other, size_t rows) {
+  if (call.inputs[input].shape() != Shape{1}) return require_column_vector_like(call, input, other, rows);
+  if (call.inputs[input].dtype() != other) require_dtype(call, input, DType::kF32);
+  require_contiguous(call, input);
 }
 
 void infer_quantize(const OpCall& call, std::span<TensorMeta> outputs) {
   require_float(call, 0);
   require_dense_rows(call, 0);
-  require_quantize_scales(call, 1, 2);
+  require_quantize_scales(call, 1, 2, call.inputs[0].dtype());
   outputs[0] = TensorMeta(DType::kI8, call.inputs[0].shape());
 }
 
@@ -49,15 +46,13 @@ int8_t to_int8(float value) {
   return static_cast<int8_t>(std::nearbyint(std::clamp(value, -128.0f, 127.0f)));
 }
 
-float value_for(const Tensor& vector, int64_t column) {
-  return vector.data_as<float>()[vector.size(0) == 1 ? 0 : column];
-}
+float value_for(const Tensor& vector, int64_t column) { return RowReader(vector)(0, vector.size(0) == 1 ? 0 : column); }
 
 }  // namespace
 
-void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, size_t rows) {
-  require_scale(call, scale, rows);
-  if (call.inputs[offset].defined()) require_scale(call, offset, rows);
+void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, DType row_dtype, size_t rows) {
+  require_scale(call, scale, row_dtype, rows);
+  if (call.inputs[offset].defined()) require_scale(call, offset, call.inputs[scale].dtype(), rows);
 }
 
 void infer_dynamic_scales(const OpCall& call, std::span<TensorMeta> values_and_scales) {

@@ -9,7 +9,8 @@ namespace reprise::ops {
 
 /// Static quantisation to int8: y = clamp(round(x * (1 / scale)) + offset, -128, 127), in float32, round half to even;
 /// NaN gives 0. x [..., N] float32 or bfloat16; scale and offset (absent: 0; integers, also in their dtype float32)
-/// float32 [1] or [N].
+/// float32 [1] or [N], or both of the dtype of x where the device's quantisations want that: then x may be divided by
+/// the scale instead.
 Tensor quantize(ForwardContext& context, const Tensor& x, const Tensor& scale, const Tensor& offset,
                 std::source_location where = std::source_location::current());
 
@@ -25,8 +26,8 @@ Quantized dynamic_quantize(ForwardContext& context, const Tensor& x, const Tenso
                            std::source_location where = std::source_location::current());
 
 /// Checks of the scale and the offset (which may be absent) of a static quantisation of rows as long as those of
-/// argument `rows`.
-void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, size_t rows = 0);
+/// argument `rows`: both float32, or both of `row_dtype`.
+void require_quantize_scales(const OpCall& call, size_t scale, size_t offset, DType row_dtype, size_t rows = 0);
 /// The metadata of a dynamic quantisation's results for an argument 0 of that shape.
 void infer_dynamic_scales(const OpCall& call, std::span<TensorMeta> values_and_scales);
 

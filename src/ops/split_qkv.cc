@@ -30,9 +30,10 @@ enum Input : size_t {
   kVScales
 };
 
-void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim) {
+/// float32, or of `other`.
+void require_head_vector(const OpCall& call, size_t input, const Dim& head_dim, DType other) {
   if (!call.inputs[input].defined()) return;
-  require_dtype(call, input, DType::kF32);
+  if (call.inputs[input].dtype() != other) require_dtype(call, input, DType::kF32);
   require_shape(call, input, Shape{head_dim});
   require_contiguous(call, input);
 }
@@ -57,7 +58,8 @@ std::array<TensorMeta, 2> checked_heads(const OpCall& call) {
                 call.op.name(), heads, kv_heads, kMostHeads);
   }
   require_shape(call, kQkv, Shape{qkv.shape()[0], head_dim * (heads + 2 * kv_heads)});
-  for (const size_t vector : {kQWeight, kKWeight, kQBias, kKBias}) require_head_vector(call, vector, head_dim);
+  for (const size_t vector : {kQWeight, kKWeight}) require_head_vector(call, vector, head_dim, qkv.dtype());
+  for (const size_t vector : {kQBias, kKBias}) require_head_vector(call, vector, head_dim, DType::kF32);
   if (call.inputs[kQBias].defined() != call.inputs[kKBias].defined()) {
     fail_argument(call, call.inputs[kQBias].defined() ? kKBias : kQBias, "is absent, expected both biases or none");
   }

@@ -8,7 +8,8 @@
 
 namespace reprise::ops {
 
-/// What split_qkv_rms_norm_rope norms by: weights float32 [head_dim], biases the same or absent (both or none).
+/// What split_qkv_rms_norm_rope norms by: weights [head_dim], float32 or of the dtype of qkv;
+/// biases float32 [head_dim] or absent (both or none).
 struct QkNorm {
   Tensor q_weight;
   Tensor k_weight;

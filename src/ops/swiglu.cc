@@ -25,7 +25,7 @@ void infer_swiglu(const OpCall& call, std::span<TensorMeta> outputs) { outputs[0
 
 void infer_swiglu_quantize(const OpCall& call, std::span<TensorMeta> outputs) {
   outputs[0] = check_gate_and_up(call);
-  require_quantize_scales(call, 2, 3);
+  require_quantize_scales(call, 2, 3, call.inputs[0].dtype());
   outputs[0].dtype = DType::kI8;
 }
 

@@ -78,6 +78,7 @@ Capabilities AscendDevice::capabilities_of(const AscendCore& core) {
       capabilities.external_events ? UpdateOrder::kReplayThenUpdate : UpdateOrder::kUpdateThenReplay;
   capabilities.host_addressable = false;
   capabilities.shares_host_cores = false;
+  capabilities.vectors_like_rows = true;
   capabilities.limited_captures = true;
   capabilities.default_page_size = 128;  // what its attention is made for
   capabilities.cores = std::max(core.cube_cores, core.vector_cores);

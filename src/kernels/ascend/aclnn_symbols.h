@@ -34,6 +34,7 @@
   OPERATOR(aclnnRmsNorm)                    \
   OPERATOR(aclnnAddRmsNorm)                 \
   OPERATOR(aclnnAddRmsNormCast)             \
+  OPERATOR(aclnnAddRmsNormQuant)            \
   OPERATOR(aclnnAddRmsNormDynamicQuant)     \
   OPERATOR(aclnnMatmul)                     \
   OPERATOR(aclnnMatmulWeightNz)             \
@@ -43,6 +44,7 @@
   OPERATOR(aclnnGroupedMatmulV5)            \
   OPERATOR(aclnnDynamicQuant)               \
   OPERATOR(aclnnAscendQuantV3)              \
+  OPERATOR(aclnnQuantize)                   \
   OPERATOR(aclnnSwiGlu)                     \
   OPERATOR(aclnnDequantSwigluQuant)         \
   OPERATOR(aclnnSwiGluQuant)                \

@@ -59,7 +59,11 @@ void rms_norm_bias(Composer& composer, const TensorView& x, const TensorView& we
                    double epsilon, const TensorView& y);
 /// y = table[ids], in the dtype of y.
 void look_up(Composer& composer, const TensorView& table, const TensorView& ids, const TensorView& y);
-/// The factors of a static quantisation: 1 / scale.
+/// Whether a static quantisation divides rows by their scale: one that was given in their dtype, of 16 bits.
+bool divides_by(const TensorView& x, const TensorView& scale);
+/// The one value of a tensor [1] as often as another vector has values.
+TensorView spread(Composer& composer, const TensorView& one, const TensorView& like);
+/// The factors of a static quantisation that multiplies: 1 / scale.
 TensorView inverse_of(Composer& composer, const TensorView& scale);
 void quantize(Composer& composer, const TensorView& x, const TensorView& scale, const TensorView& offset,
               const TensorView& y);

@@ -59,14 +59,26 @@ void compose_add_norm_cast(Composer& c) {
   move(c, c.output(1), c.output(0));
 }
 
-/// In steps: the fused operator divides by a scale of 16 bits for each column, which gives other numbers.
+/// The fused operator divides by a scale of 16 bits for each column; with float32 scales the steps give the numbers of
+/// the operators that the fusion stands for.
 template <bool kBias>
 void compose_add_norm_quantize(Composer& c) {
   const AddedRows rows = added_rows(c);
   constexpr size_t kScale = kBias ? 4 : 3;
+  const TensorView scale = c.input(kScale);
+  const TensorView offset = c.input(kScale + 1);
+  const int64_t columns = rows.x.size_back(1);
+  const auto fits = [&](const TensorView& vector) { return !vector.defined() || vector.elements() == columns; };
+  if (!kBias && rows.fits_fused() && rows.x.dtype == ACL_BF16 && divides_by(rows.x, scale) && fits(scale) &&
+      fits(offset) && c.aclnn().aclnnAddRmsNormQuant.available()) {
+    const TensorView unused = c.scratch(ACL_INT8, {1});
+    c.launch(c.aclnn().aclnnAddRmsNormQuant, rows.x, rows.residual, rows.weight, scale, kAbsent, offset, kAbsent,
+             int64_t{-1}, rows.epsilon, true, c.output(0), unused, c.output(1));
+    return;
+  }
   const TensorView y = c.scratch_like(c.output(1), rows.x.dtype);
   add_norm(c, rows, kBias ? c.input(3) : TensorView(), y, c.output(1));
-  quantize(c, y, c.input(kScale), c.input(kScale + 1), c.output(0));
+  quantize(c, y, scale, offset, c.output(0));
 }
 
 template <bool kBias>
@@ -121,8 +133,9 @@ void rms_norm_bias(Composer& c, const TensorView& x, const TensorView& weight, c
                    const TensorView& y) {
   // In float32, so that it is rounded once, behind the bias.
   const TensorView wide = as_dtype(c, x, ACL_FLOAT);
+  const TensorView wide_weight = as_dtype(c, weight, ACL_FLOAT);
   const TensorView normed = y.dtype == ACL_FLOAT && y.is_contiguous() ? y : c.scratch_like(x, ACL_FLOAT);
-  rms_norm(c, wide, weight, epsilon, normed);
+  rms_norm(c, wide, wide_weight, epsilon, normed);
   add(c, normed, bias, y);
 }
 

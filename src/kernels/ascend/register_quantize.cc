@@ -47,6 +47,19 @@ void compose_swiglu_dynamic_quantize(Composer& c) {
 
 }  // namespace
 
+bool divides_by(const TensorView& x, const TensorView& scale) {
+  return is_16_bit_float(x.dtype) && scale.dtype == x.dtype;
+}
+
+TensorView spread(Composer& c, const TensorView& one, const TensorView& like) {
+  const TensorView all = c.scratch_like(like, one.dtype);
+  TensorView repeated = one;
+  repeated.sizes[0] = like.sizes[0];
+  repeated.strides[0] = 0;
+  move(c, repeated, all);
+  return all;
+}
+
 TensorView inverse_of(Composer& c, const TensorView& scale) {
   const TensorView inverse = c.scratch_like(scale, scale.dtype);
   c.launch(c.aclnn().aclnnReciprocal, scale, inverse);
@@ -55,9 +68,18 @@ TensorView inverse_of(Composer& c, const TensorView& scale) {
 
 void quantize(Composer& c, const TensorView& x, const TensorView& scale, const TensorView& offset,
               const TensorView& y) {
-  // Rows and scales have one dtype; 16 bits are too few for a scale.
-  c.launch(c.aclnn().aclnnAscendQuantV3, as_dtype(c, x, scale.dtype), inverse_of(c, scale), offset, false, "round",
-           static_cast<int32_t>(ACL_INT8), int32_t{-1}, y);
+  if (divides_by(x, scale) && c.aclnn().aclnnQuantize.available()) {
+    // Zero points are as many as scales.
+    const bool more_scales = offset.defined() && offset.elements() < scale.elements();
+    const bool more_offsets = offset.defined() && offset.elements() > scale.elements();
+    c.launch(c.aclnn().aclnnQuantize, x, more_offsets ? spread(c, scale, offset) : scale,
+             more_scales ? spread(c, offset, scale) : offset, ACL_INT8, int32_t{-1}, y);
+    return;
+  }
+  // Rows and scales have one dtype; 16 bits are too few for just any scale.
+  const TensorView factor = inverse_of(c, as_dtype(c, scale, ACL_FLOAT));
+  c.launch(c.aclnn().aclnnAscendQuantV3, as_dtype(c, x, ACL_FLOAT), factor, as_dtype(c, offset, ACL_FLOAT), false,
+           "round", static_cast<int32_t>(ACL_INT8), int32_t{-1}, y);
 }
 
 void swiglu_dynamic_quantize(Composer& c, const TensorView& joined, const TensorView& y, const TensorView& scales) {

@@ -104,12 +104,22 @@ void require_packed_stack(const ops::OpCall& call, size_t input) {
   require_format(call, input, "pack each expert once with pack_linear_weight(), then stack them");
 }
 
-QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset) {
-  const auto step = [](const Tensor& vector) { return vector.size(0) == 1 ? int64_t{0} : int64_t{1}; };
-  return {.scale = scale.data_as<float>(),
-          .offset = offset.defined() ? offset.data_as<float>() : nullptr,
+const float* float_vector(const ops::OpCall& call, size_t input) {
+  const Tensor& vector = call.inputs[input];
+  if (vector.dtype() == DType::kF32) return vector.data_as<float>();
+  throw Error(ErrorCode::kUnsupported, "{}: argument '{}' is {}, which the kernels of this device take as float32 only",
+              call.op.name(), call.op.schema().tensors[input].name, name_of(vector.dtype()))
+      .remedy("cast() it once, when the model is loaded");
+}
+
+QuantizeScales quantize_scales(const ops::OpCall& call, size_t scale) {
+  const auto step = [&](size_t input) { return call.inputs[input].size(0) == 1 ? int64_t{0} : int64_t{1}; };
+  const size_t offset = scale + 1;
+  const bool shifts = call.inputs[offset].defined();
+  return {.scale = float_vector(call, scale),
+          .offset = shifts ? float_vector(call, offset) : nullptr,
           .scale_step = step(scale),
-          .offset_step = offset.defined() ? step(offset) : 0};
+          .offset_step = shifts ? step(offset) : 0};
 }
 
 namespace {

@@ -99,8 +99,11 @@ Format packed_format(const Tensor& weight);
 void require_packed(const ops::OpCall& call, size_t input);
 void require_packed_stack(const ops::OpCall& call, size_t input);
 
-/// The arguments of a static quantisation; the offset may be absent.
-QuantizeScales quantize_scales(const Tensor& scale, const Tensor& offset);
+/// A vector that the shape functions let be float32 or of the dtype of the rows; these kernels take float32. Throws
+/// kUnsupported for another.
+const float* float_vector(const ops::OpCall& call, size_t input);
+/// The arguments of a static quantisation: argument `scale`, and behind it the offset, which may be absent.
+QuantizeScales quantize_scales(const ops::OpCall& call, size_t scale);
 
 /// How a product of `rows` rows of x with a weight [N, K] goes about it, by the tuning of the call's kernel.
 ProductTiles product_tiles(const ops::OpCall& call, const Tensor& x, const Tensor& weight, int64_t rows);

@@ -73,7 +73,7 @@ void run_rms_norm(const ops::OpCall& call) {
   const HeadsView view = view_as_heads(call, x);
   const bool in_place = y.data() == x.data();
   const RmsNormArguments arguments{.x = x.data(),
-                                   .weight = call.inputs[1].data_as<float>(),
+                                   .weight = float_vector(call, 1),
                                    .y = y.data(),
                                    .tokens = view.tokens,
                                    .heads = view.heads,

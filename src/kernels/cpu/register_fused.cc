@@ -20,7 +20,7 @@ AddRmsNormArguments add_norm_arguments(const ops::OpCall& call, const Tensor& su
   AddRmsNormArguments arguments{};
   arguments.x = x.data();
   arguments.residual = residual.data();
-  arguments.weight = call.inputs[2].data_as<float>();
+  arguments.weight = float_vector(call, 2);
   arguments.sum = sum.data();
   arguments.rows = view.rows;
   arguments.columns = view.columns;
@@ -51,7 +51,7 @@ void run_add_rms_norm_quantize(const ops::OpCall& call) {
   if (kBias) arguments.bias = call.inputs[3].data_as<float>();
   arguments.quantized = call.outputs[0].data_as<int8_t>();
   constexpr size_t kScale = kBias ? 4 : 3;
-  arguments.scales = quantize_scales(call.inputs[kScale], call.inputs[kScale + 1]);
+  arguments.scales = quantize_scales(call, kScale);
   launch_norm(call, kernels[index_of(call.inputs[0])], arguments);
 }
 
@@ -83,7 +83,7 @@ EmbeddingRmsNormArguments embedding_norm_arguments(const ops::OpCall& call, cons
   EmbeddingRmsNormArguments arguments{};
   arguments.table = table.data();
   arguments.ids = call.inputs[0].data_as<int32_t>();
-  arguments.weight = call.inputs[2].data_as<float>();
+  arguments.weight = float_vector(call, 2);
   if (call.inputs.size() > 3 && call.inputs[3].defined()) arguments.bias = call.inputs[3].data_as<float>();
   arguments.hidden = hidden.data();
   arguments.rows = call.inputs[0].size(0);
@@ -125,7 +125,7 @@ void run_embedding_rms_norm_quantize(const ops::OpCall& call) {
   const Tensor& hidden = call.outputs[1];
   EmbeddingRmsNormArguments arguments = embedding_norm_arguments(call, hidden);
   arguments.quantized = call.outputs[0].data_as<int8_t>();
-  arguments.scales = quantize_scales(call.inputs[4], call.inputs[5]);
+  arguments.scales = quantize_scales(call, 4);
   stream_of(call).launch(kernels.at(call.inputs[1], hidden), fused_norm_tiles(arguments.rows), arguments);
 }
 
@@ -147,7 +147,7 @@ SplitQkvArguments split_qkv_arguments(const ops::OpCall& call) {
   };
   const Tensor& table = call.inputs[6];
   return {.qkv = call.inputs[0].data(),
-          .weight = {floats(1), floats(2)},
+          .weight = {float_vector(call, 1), float_vector(call, 2)},
           .bias = {floats(3), floats(4)},
           .table = floats(6),
           .positions = call.inputs[5].data_as<int32_t>(),

@@ -15,7 +15,7 @@ void launch_quantize(const ops::OpCall& call, const NamedKernels<2>& kernels, bo
   const QuantizeArguments arguments{.a = a.data(),
                                     .b = b.data(),
                                     .y = call.outputs[0].data_as<int8_t>(),
-                                    .scales = quantize_scales(call.inputs[scale], call.inputs[scale + 1]),
+                                    .scales = quantize_scales(call, scale),
                                     .rows = view.rows,
                                     .columns = view.columns,
                                     .a_row_stride = view.row_strides[0],

@@ -218,6 +218,11 @@ aclnnStatus aclnnAscendQuantV3GetWorkspaceSize(const aclTensor* x, const aclTens
                                                int32_t dstType, int32_t axis, const aclTensor* yOut,
                                                uint64_t* workspaceSize, aclOpExecutor** executor);
 aclnnStatus aclnnAscendQuantV3(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
+/* Divides by the scale, which has the dtype of a 16-bit x. */
+aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor* x, const aclTensor* scales, const aclTensor* zeroPoints,
+                                          aclDataType dtype, int32_t axis, aclTensor* out, uint64_t* workspaceSize,
+                                          aclOpExecutor** executor);
+aclnnStatus aclnnQuantize(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
 aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor* x, int64_t dim, const aclTensor* out, uint64_t* workspaceSize,
                                         aclOpExecutor** executor);
 aclnnStatus aclnnSwiGlu(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, aclrtStream stream);
