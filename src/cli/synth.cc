@@ -14,11 +14,13 @@ void add_synth(CommandLine& program) {
   CommandLine& command = program.command("synth", "Write a random checkpoint of a real model's shape, for measuring");
   struct Options {
     std::string shape, output, tokenizer;
+    std::string scheme = "float";
+    bool hollow = false;
     uint64_t seed = 0;
   };
   const auto options = std::make_shared<Options>();
   command.option("shape", options->shape,
-                 "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-moe-small, or a config.json");
+                 "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-32b, qwen3-moe-small, or a config.json");
   command.required();
   command.option("output", options->output, "directory to write");
   command.required();
@@ -26,7 +28,26 @@ void add_synth(CommandLine& program) {
   command.option("--tokenizer", options->tokenizer,
                  "directory with a tokenizer.json, which is copied: without one a model cannot be served. It may have "
                  "fewer ids than the model, of which those beyond have no text");
+  command.flag("--hollow", options->hollow,
+               "weights are holes of the file, which take no disk and read as zeros: for `bench launches`");
+  command.choice("--scheme", options->scheme, {"float", "w8a8", "w8a8-dynamic"},
+                 "with --hollow: how linear layers are quantised, as by `quantize`");
   command.on_run([options] {
+    if (!options->hollow && options->scheme != "float") {
+      throw Error(ErrorCode::kInvalidArgument, "--scheme {} is for --hollow: random weights are float", options->scheme)
+          .remedy("quantise the written model");
+    }
+    if (options->hollow) {
+      if (!options->tokenizer.empty()) {
+        throw Error(ErrorCode::kInvalidArgument, "--tokenizer does not go with --hollow: such a model has no outputs");
+      }
+      load::synthesize_hollow_checkpoint(options->shape, options->output,
+                                         options->scheme == "float"  ? load::LinearScheme::kFloat
+                                         : options->scheme == "w8a8" ? load::LinearScheme::kW8A8
+                                                                     : load::LinearScheme::kW8A8Dynamic);
+      write_message(fmt::format("{}: written, with holes for weights\n", options->output));
+      return 0;
+    }
     ProgressBar bar;
     load::SynthesisOptions synthesis;
     synthesis.seed = options->seed;

@@ -21,13 +21,14 @@ struct ShapeEntry {
   int moe_intermediate_size = 0;
 };
 
-/// The dense ones are from the config.json files of Qwen/Qwen3-0.6B, -1.7B, -4B and -8B. qwen3-moe-small is no
+/// The dense ones are from the config.json files of Qwen/Qwen3-0.6B, -1.7B, -4B, -8B and -32B. qwen3-moe-small is no
 /// published model: as many experts for each token as the published ones, small enough for any machine. All heads have
 /// 128 dimensions.
-constexpr std::array<ShapeEntry, 5> kShapes = {{{"qwen3-0.6b", 1024, 3072, 28, 16, 8, true},
+constexpr std::array<ShapeEntry, 6> kShapes = {{{"qwen3-0.6b", 1024, 3072, 28, 16, 8, true},
                                                 {"qwen3-1.7b", 2048, 6144, 28, 16, 8, true},
                                                 {"qwen3-4b", 2560, 9728, 36, 32, 8, true},
                                                 {"qwen3-8b", 4096, 12288, 36, 32, 8, false},
+                                                {"qwen3-32b", 5120, 25600, 64, 64, 8, false},
                                                 {"qwen3-moe-small", 1024, 3072, 12, 16, 4, true, 64, 8, 384}}};
 
 /// The keys that only models with experts have, each followed by a comma.

@@ -130,6 +130,11 @@ void SafetensorsWriter::append(std::string_view name, std::span<const std::byte>
   target.written += bytes.size();
 }
 
+void SafetensorsWriter::leave_empty(std::string_view name) {
+  Place& target = place(name);
+  target.written = target.bytes;
+}
+
 void SafetensorsWriter::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -150,6 +155,10 @@ void SafetensorsWriter::finish() {
       throw Error(ErrorCode::kFailedPrecondition, "{}: tensor {} has {} bytes, but {} were written", path_.string(),
                   printable(name), target.bytes, target.written);
     }
+  }
+  // Nothing else makes the file as long as a hole at its end.
+  if (::ftruncate(descriptor_, static_cast<off_t>(file_bytes_)) != 0) {
+    throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(errno));
   }
   // A network file system may report a full disk only here.
   const int closed = ::close(descriptor_);

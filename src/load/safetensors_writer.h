@@ -42,6 +42,8 @@ class SafetensorsWriter {
   void write(std::string_view name, std::span<const std::byte> bytes);
   /// Writes the part of a tensor that follows what was written of it before.
   void append(std::string_view name, std::span<const std::byte> bytes);
+  /// Leaves the rest of a tensor zero: a hole, which takes no room on file systems that have them.
+  void leave_empty(std::string_view name);
   /// Closes the file and gives it its name. Throws kFailedPrecondition naming the tensors that are not complete.
   void finish();
 

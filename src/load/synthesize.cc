@@ -12,11 +12,13 @@
 #include "base/hash.h"
 #include "base/mapped_file.h"
 #include "load/check_tensors.h"
+#include "load/convert.h"
 #include "load/generation_config.h"
 #include "load/json.h"
 #include "load/model_config.h"
 #include "load/model_shapes.h"
 #include "load/output_directory.h"
+#include "load/quantized_tensors.h"
 #include "load/safetensors_writer.h"
 #include "tensor/bfloat16.h"
 
@@ -133,15 +135,49 @@ void write_index(const std::filesystem::path& directory, const std::vector<Shard
   write_small_file(directory / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-}  // namespace
-
-namespace {
-
 void copy_tokenizer(const std::filesystem::path& from, const std::filesystem::path& to) {
   constexpr size_t kMostBytes = size_t{256} << 20;
   for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
     if (std::filesystem::exists(from / name)) write_small_file(to / name, read_file(from / name, kMostBytes));
   }
+}
+
+void write_configs(const std::string& shape, const std::string& config_text, const std::filesystem::path& directory) {
+  const bool known = config_of_shape(shape).has_value();
+  if (known) write_small_file(directory / "generation_config.json", generation_config_of_shapes());
+  write_small_file(directory / "config.json", config_text);
+}
+
+constexpr const char* kDescriptionName = "quant_model_description.json";
+
+/// What msmodelslim would write of a model whose linear layers all have a scheme.
+std::string describe_scheme(const ModelConfig& config, LinearScheme scheme) {
+  nlohmann::ordered_json description{{"model_quant_type", name_of(scheme)}};
+  for (const ExpectedTensor& tensor : expected_tensors(config)) description[tensor.name] = "FLOAT";
+  for (const std::string& layer : linear_layers(config)) {
+    const bool keeps_tokens_apart = layer.ends_with("down_proj") || layer.find(".mlp.experts.") != std::string::npos;
+    description[layer + ".weight"] = name_of(keeps_tokens_apart ? LinearScheme::kW8A8Dynamic : scheme);
+  }
+  return description.dump(1) + "\n";
+}
+
+/// bfloat16 where that is allowed, as it is in published checkpoints.
+DType hollow_dtype(const ExpectedTensor& tensor) {
+  const bool is_bfloat16 = std::ranges::find(tensor.dtypes, DType::kBF16) != tensor.dtypes.end();
+  return is_bfloat16 ? DType::kBF16 : tensor.dtypes.front();
+}
+
+bool is_hollow(const TensorSpec& tensor) { return tensor.shape.rank() > 1; }
+
+/// 1 for norms, 1/64 for scales, 0 for what is added.
+std::vector<std::byte> plain_values(const TensorSpec& tensor) {
+  const bool is_scale = tensor.name.ends_with("scale");
+  const float value = tensor.name.ends_with("norm.weight") ? 1.0f : is_scale ? 0x1p-6f : 0.0f;
+  std::vector<std::byte> bytes(tensor.bytes());
+  if (value == 0) return bytes;
+  const std::vector<float> values(static_cast<size_t>(tensor.shape.elements()), value);
+  convert(DType::kF32, std::as_bytes(std::span(values)), tensor.dtype, bytes);
+  return bytes;
 }
 
 }  // namespace
@@ -187,9 +223,40 @@ void synthesize_checkpoint(const std::string& shape, const std::filesystem::path
   }
   if (shards.size() > 1) write_index(directory, shards, total);
   if (!options.tokenizer.empty()) copy_tokenizer(options.tokenizer, directory);
-  const bool known = config_of_shape(shape).has_value();
-  if (known) write_small_file(directory / "generation_config.json", generation_config_of_shapes());
-  write_small_file(directory / "config.json", config_text);
+  write_configs(shape, config_text, directory);
+}
+
+void synthesize_hollow_checkpoint(const std::string& shape, const std::filesystem::path& directory,
+                                  LinearScheme scheme) {
+  const std::string config_text = find_config(shape);
+  ModelConfig config = ModelConfig::parse(config_text, shape);
+  if (config.quantization.quantizes_anything()) {
+    throw Error(ErrorCode::kUnsupported, "{}: the config of a float model is wanted", shape);
+  }
+  std::string description;
+  if (scheme != LinearScheme::kFloat) {
+    description = describe_scheme(config, scheme);
+    std::vector<std::string> unused;
+    config.quantization = Quantization::from_description(description, kDescriptionName, unused);
+  }
+  std::vector<TensorSpec> tensors;
+  for (const ExpectedTensor& expected : expected_tensors(config)) {
+    if (expected.required) tensors.push_back({expected.name, hollow_dtype(expected), expected.shape});
+  }
+  uint64_t written = 0;
+  for (const TensorSpec& tensor : tensors) written += is_hollow(tensor) ? 0 : tensor.bytes();
+  prepare_model_directory(directory, written);
+  SafetensorsWriter writer(directory / "model.safetensors", tensors);
+  for (const TensorSpec& tensor : tensors) {
+    if (is_hollow(tensor)) {
+      writer.leave_empty(tensor.name);
+    } else {
+      writer.write(tensor.name, plain_values(tensor));
+    }
+  }
+  writer.finish();
+  if (!description.empty()) write_small_file(directory / kDescriptionName, description);
+  write_configs(shape, config_text, directory);
 }
 
 }  // namespace reprise::load

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "load/quantization.h"
+
 namespace reprise::load {
 
 struct SynthesisOptions {
@@ -28,5 +30,12 @@ struct SynthesisOptions {
 /// ids than the shape, kIo (no room on the disk, for one).
 void synthesize_checkpoint(const std::string& shape, const std::filesystem::path& directory,
                            const SynthesisOptions& options = {});
+
+/// The same without numbers: weights are holes of the file, which read as zeros and take no disk; norms are 1, and the
+/// scales of a quantised layer any that are valid. For what depends on shapes alone: launches and bytes on a device
+/// that runs nothing. With kW8A8, layers named *.down_proj and experts keep a scale for each token, as
+/// quantize_checkpoint() leaves them. Throws as synthesize_checkpoint().
+void synthesize_hollow_checkpoint(const std::string& shape, const std::filesystem::path& directory,
+                                  LinearScheme scheme);
 
 }  // namespace reprise::load

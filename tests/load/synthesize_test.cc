@@ -1,5 +1,7 @@
 #include "load/synthesize.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -8,6 +10,7 @@
 #include "load/convert.h"
 #include "load/generation_config.h"
 #include "load/model_shapes.h"
+#include "load/quantized_tensors.h"
 #include "load/test_files.h"
 
 namespace reprise::load {
@@ -36,14 +39,13 @@ std::pair<double, double> mean_and_deviation(const std::vector<float>& values) {
 }
 
 TEST(Synthesize, KnownShapesHaveThePublishedSizes) {
-  EXPECT_THAT(known_shapes(), ElementsAre("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-moe-small"));
+  EXPECT_THAT(known_shapes(),
+              ElementsAre("qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-32b", "qwen3-moe-small"));
   EXPECT_EQ(config_of_shape("qwen3-100b"), std::nullopt);
   // Parameters as the model cards count them, the tied head once.
-  const std::pair<const char*, double> counts[] = {{"qwen3-0.6b", 0.596e9},
-                                                   {"qwen3-1.7b", 1.72e9},
-                                                   {"qwen3-4b", 4.02e9},
-                                                   {"qwen3-8b", 8.19e9},
-                                                   {"qwen3-moe-small", 1.125e9}};
+  const std::pair<const char*, double> counts[] = {{"qwen3-0.6b", 0.596e9}, {"qwen3-1.7b", 1.72e9},
+                                                   {"qwen3-4b", 4.02e9},    {"qwen3-8b", 8.19e9},
+                                                   {"qwen3-32b", 32.8e9},   {"qwen3-moe-small", 1.125e9}};
   for (const auto& [name, expected] : counts) {
     const ModelConfig config = ModelConfig::parse(*config_of_shape(name));
     double parameters = 0.0;
@@ -53,7 +55,7 @@ TEST(Synthesize, KnownShapesHaveThePublishedSizes) {
     EXPECT_NEAR(parameters / expected, 1.0, 0.005) << name;
     EXPECT_TRUE(config.unused_keys.empty()) << name;
     EXPECT_EQ(config.rope.theta, 1e6);
-    EXPECT_EQ(config.tie_word_embeddings, std::string(name) != "qwen3-8b");
+    EXPECT_EQ(config.tie_word_embeddings, std::string(name) != "qwen3-8b" && std::string(name) != "qwen3-32b");
   }
   EXPECT_THAT(GenerationConfig::parse(generation_config_of_shapes()).eos_token_ids, ElementsAre(151645, 151643));
 }
@@ -109,6 +111,32 @@ TEST(Synthesize, ValuesDependOnSeedAndNameAloneNotOnShards) {
   EXPECT_NE(std::memcmp(whole.at("model.layers.0.mlp.up_proj.weight").bytes.data(),
                         whole.at("model.layers.1.mlp.up_proj.weight").bytes.data(), 1024),
             0);
+}
+
+TEST(Synthesize, AHollowCheckpointTakesNoDiskAndIsValid) {
+  const TemporaryDirectory directory;
+  for (const LinearScheme scheme : {LinearScheme::kFloat, LinearScheme::kW8A8, LinearScheme::kW8A8Dynamic}) {
+    SCOPED_TRACE(name_of(scheme));
+    const std::filesystem::path model = directory.path() / std::string(name_of(scheme));
+    synthesize_hollow_checkpoint("qwen3-0.6b", model, scheme);
+    const std::filesystem::path file = model / "model.safetensors";
+    EXPECT_GE(std::filesystem::file_size(file), size_t{500} << 20);
+    struct stat status = {};
+    ASSERT_EQ(::stat(file.c_str(), &status), 0);
+    EXPECT_LE(status.st_blocks * 512, int64_t{32} << 20);
+
+    const Checkpoint checkpoint = Checkpoint::open(model);
+    const ModelConfig config = ModelConfig::load(model);
+    check_tensors(checkpoint, expected_tensors(config));
+    check_quantized_values(checkpoint, config);
+    const std::string layer = "model.layers.27.mlp.";
+    EXPECT_EQ(config.quantization.quantizes_anything(), scheme != LinearScheme::kFloat);
+    if (scheme != LinearScheme::kFloat) {
+      EXPECT_EQ(config.quantization.scheme_of(layer + "up_proj"), scheme);
+      EXPECT_EQ(config.quantization.scheme_of(layer + "down_proj"), LinearScheme::kW8A8Dynamic);
+    }
+    EXPECT_THAT(values_of(checkpoint.at("model.norm.weight")), ::testing::Each(1.0f));
+  }
 }
 
 TEST(Synthesize, RefusesUnknownShapesAndOccupiedDirectories) {
