@@ -28,6 +28,8 @@ class DeviceUnderTest {
   /// The results in host memory.
   Results run(const ConformanceCase& one);
   const Registry& registry() const { return registry_; }
+  /// Since it was opened.
+  int64_t launches() const { return device_->counters().launches; }
 
  private:
   Tensor pack(const Tensor& weight);

@@ -69,10 +69,15 @@ aclnnStatus set_slot(aclOpExecutor* executor, const std::vector<std::vector<size
 
 /// Calls `set` with an executor whose addresses may change: a live, repeatable one.
 template <typename Set>
-aclnnStatus with_repeatable(aclOpExecutor* executor, const void* tensor, Set set) {
-  if (executor == nullptr || tensor == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  const aclOpExecutor* live = registry().find(executor);
-  return live == nullptr || !live->repeatable ? ACLNN_ERR_PARAM_INVALID : set();
+aclnnStatus with_repeatable(const char* call, aclOpExecutor* executor, const void* tensor, Set set) {
+  aclnnStatus status = ACLNN_ERR_PARAM_INVALID;
+  if (executor == nullptr || tensor == nullptr) {
+    status = ACLNN_ERR_PARAM_NULLPTR;
+  } else if (const aclOpExecutor* live = registry().find(executor); live != nullptr && live->repeatable) {
+    status = set();
+  }
+  emulatorOperatorResult(call, status, status == ACLNN_SUCCESS ? nullptr : "it is no repeatable executor's tensor");
+  return status;
 }
 
 }  // namespace
@@ -96,15 +101,17 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable(executor, tensor, [&] { return set_slot(executor, executor->inputs, index, 0, address); });
+  return with_repeatable("aclSetInputTensorAddr", executor, tensor,
+                         [&] { return set_slot(executor, executor->inputs, index, 0, address); });
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable(executor, tensor, [&] { return set_slot(executor, executor->outputs, index, 0, address); });
+  return with_repeatable("aclSetOutputTensorAddr", executor, tensor,
+                         [&] { return set_slot(executor, executor->outputs, index, 0, address); });
 }
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable(executor, tensor, [&] {
+  return with_repeatable("aclSetTensorAddr", executor, tensor, [&] {
     const size_t inputs = executor->inputs.size();
     return index < inputs ? set_slot(executor, executor->inputs, index, 0, address)
                           : set_slot(executor, executor->outputs, index - inputs, 0, address);
@@ -113,13 +120,13 @@ aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTen
 
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
                                          aclTensorList* tensors, void* address) {
-  return with_repeatable(executor, tensors,
+  return with_repeatable("aclSetDynamicInputTensorAddr", executor, tensors,
                          [&] { return set_slot(executor, executor->inputs, irIndex, relativeIndex, address); });
 }
 
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
                                           aclTensorList* tensors, void* address) {
-  return with_repeatable(executor, tensors,
+  return with_repeatable("aclSetDynamicOutputTensorAddr", executor, tensors,
                          [&] { return set_slot(executor, executor->outputs, irIndex, relativeIndex, address); });
 }
 

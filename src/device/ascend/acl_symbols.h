@@ -73,5 +73,4 @@
   SYMBOL(kOperators, aclDestroyTensorList)                   \
   SYMBOL(kRepeatableExecutor, aclSetAclOpExecutorRepeatable) \
   SYMBOL(kRepeatableExecutor, aclDestroyAclOpExecutor)       \
-  SYMBOL(kRepeatableExecutor, aclSetInputTensorAddr)         \
-  SYMBOL(kRepeatableExecutor, aclSetOutputTensorAddr)
+  SYMBOL(kRepeatableExecutor, aclSetTensorAddr)

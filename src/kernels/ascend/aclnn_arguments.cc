@@ -1,9 +1,6 @@
 #include "kernels/ascend/aclnn_arguments.h"
 
-#include <cstring>
-
 #include "base/error.h"
-#include "base/hash.h"
 #include "device/ascend/acl_error.h"
 
 namespace reprise::kernels::ascend {
@@ -30,11 +27,6 @@ AclnnArguments::~AclnnArguments() {
   destroy(scalars_, library_.aclDestroyScalar, "aclDestroyScalar");
 }
 
-void AclnnArguments::mix_bytes(const void* data, size_t bytes) {
-  const uint64_t hash = hash_bytes(std::span(static_cast<const std::byte*>(data), bytes));
-  digest_ = (digest_ ^ hash) * 0x9E3779B97F4A7C15u + hash;
-}
-
 aclTensor* AclnnArguments::make_tensor(const TensorView& view) {
   std::array<int64_t, TensorView::kMaxRank + 2> storage{view.storage_elements()};
   size_t storage_rank = 1;
@@ -50,20 +42,11 @@ aclTensor* AclnnArguments::make_tensor(const TensorView& view) {
   aclTensor* tensor = library_.aclCreateTensor(view.sizes.data(), view.rank, view.dtype, view.strides.data(), 0,
                                                view.blocked ? ACL_FORMAT_FRACTAL_NZ : ACL_FORMAT_ND, storage.data(),
                                                storage_rank, view.data);
-  checked(tensor, "a tensor");
-  addresses_.push_back(view.data);
-  const int64_t kind[] = {static_cast<int64_t>(view.dtype), view.blocked ? 1 : 0, static_cast<int64_t>(view.rank)};
-  mix_bytes(kind, sizeof(kind));
-  mix_bytes(view.sizes.data(), view.rank * sizeof(int64_t));
-  mix_bytes(view.strides.data(), view.rank * sizeof(int64_t));
-  return tensor;
+  return checked(tensor, "a tensor");
 }
 
 aclTensor* AclnnArguments::give(const TensorView& view) {
-  if (!view.defined()) {
-    mix_number(-1);
-    return nullptr;
-  }
+  if (!view.defined()) return nullptr;
   tensors_.reserve(tensors_.size() + 1);
   tensors_.push_back(make_tensor(view));
   return tensors_.back();
@@ -80,17 +63,11 @@ aclTensorList* AclnnArguments::give(const TensorList& given) {
 }
 
 aclIntArray* AclnnArguments::give(std::span<const int64_t> values) {
-  mix_bytes(values.data(), values.size_bytes());
   arrays_.push_back(checked(library_.aclCreateIntArray(values.data(), values.size()), "a list of numbers"));
   return arrays_.back();
 }
 
 aclScalar* AclnnArguments::give(const ScalarArgument& value) {
-  if (value.is_real) {
-    mix_number(value.real);
-  } else {
-    mix_number(value.integer);
-  }
   auto real = static_cast<float>(value.real);
   int64_t integer = value.integer;
   void* data = value.is_real ? static_cast<void*>(&real) : &integer;
@@ -99,7 +76,6 @@ aclScalar* AclnnArguments::give(const ScalarArgument& value) {
 }
 
 char* AclnnArguments::give(const char* text) {
-  mix_bytes(text, std::strlen(text));
   // The interface's parameters are not const, but nobody writes there.
   return const_cast<char*>(text);
 }

@@ -26,40 +26,38 @@ const AscendResources& resources_of(const ops::OpCall& call) {
 /// A call behind its first phase.
 class Composer::Launch final : public device::ascend::PreparedLaunch {
  public:
-  Launch(const device::ascend::AclLibrary& library, const char* name,
-         aclnnStatus (*second)(void*, uint64_t, aclOpExecutor*, aclrtStream), std::unique_ptr<AclnnArguments> arguments,
-         void* workspace, uint64_t bytes, aclOpExecutor* executor)
-      : library_(library),
-        name_(name),
-        second_(second),
-        arguments_(std::move(arguments)),
-        workspace_(workspace),
-        bytes_(bytes),
-        executor_(executor) {
-    if (workspace_ != nullptr) arguments_->add_address(workspace_);
+  Launch(const AscendResources& resources, Call made, void* workspace)
+      : resources_(resources), made_(std::move(made)), workspace_(workspace) {
+    if (workspace_ != nullptr) made_.signature.add_address(workspace_);
   }
   ~Launch() override {
-    // An executor goes with its second phase.
-    if (executor_ != nullptr && library_.aclDestroyAclOpExecutor != nullptr)
-      device::ascend::log_acl(library_, library_.aclDestroyAclOpExecutor(executor_), "aclDestroyAclOpExecutor",
-                              "giving up a launch");
+    // A single executor goes with its second phase, one that may be called again with its owner.
+    aclOpExecutor* executor = made_.prepared.executor;
+    if (executor != nullptr && resources_.library.aclDestroyAclOpExecutor != nullptr)
+      resources_.executors->destroy(executor);
   }
 
   int issue(aclrtStream stream) override {
-    return second_(workspace_, bytes_, std::exchange(executor_, nullptr), stream);
+    PreparedExecutor& prepared = made_.prepared;
+    if (!made_.key) {
+      aclOpExecutor* single = std::exchange(prepared.executor, nullptr);
+      return made_.second(workspace_, prepared.workspace_bytes, single, stream);
+    }
+    const int status = made_.second(workspace_, prepared.workspace_bytes, prepared.executor, stream);
+    if (status == ACLNN_SUCCESS) {
+      resources_.executors->give_back(*made_.key, std::move(prepared));
+      prepared = {};
+    }
+    return status;
   }
-  const char* name() const override { return name_; }
-  uint64_t digest() const override { return arguments_->digest(); }
-  std::span<const void* const> addresses() const override { return arguments_->addresses(); }
+  const char* name() const override { return made_.name; }
+  uint64_t digest() const override { return made_.signature.digest(); }
+  std::span<const void* const> addresses() const override { return made_.signature.addresses(); }
 
  private:
-  const device::ascend::AclLibrary& library_;
-  const char* name_;
-  aclnnStatus (*second_)(void*, uint64_t, aclOpExecutor*, aclrtStream);
-  std::unique_ptr<AclnnArguments> arguments_;
+  const AscendResources& resources_;
+  Call made_;
   void* workspace_;
-  uint64_t bytes_;
-  aclOpExecutor* executor_;
 };
 
 Composer::Composer(const ops::OpCall& call)
@@ -74,6 +72,16 @@ Composer::Composer(const ops::OpCall& call, std::span<const Tensor> outputs)
     : call_(call), resources_(resources_of(call)), outputs_(outputs) {}
 
 size_t Composer::measure(const ops::OpCall& call, void (*compose)(Composer&)) {
+  if (!call.lists.empty()) return measure_anew(call, compose);
+  WorkspaceSizes& sizes = *resources_of(call).workspaces;
+  const uint64_t key = WorkspaceSizes::key_of(call);
+  if (const std::optional<size_t> bytes = sizes.find(key)) return *bytes;
+  const size_t bytes = measure_anew(call, compose);
+  sizes.add(key, bytes);
+  return bytes;
+}
+
+size_t Composer::measure_anew(const ops::OpCall& call, void (*compose)(Composer&)) {
   std::vector<TensorMeta> metas(call.op.schema().outputs.size());
   if (call.outputs.size() == metas.size()) {
     for (size_t i = 0; i < metas.size(); ++i) metas[i] = call.outputs[i].meta();
@@ -123,8 +131,24 @@ std::optional<device::ascend::LimitScope> Composer::limit_scope() {
   return std::optional<device::ascend::LimitScope>(std::in_place, *stream_);
 }
 
-void Composer::finish(const char* name, aclnnStatus (*second)(void*, uint64_t, aclOpExecutor*, aclrtStream),
-                      std::unique_ptr<AclnnArguments> arguments, uint64_t bytes, aclOpExecutor* executor) {
+bool Composer::find_executor(Call& made) {
+  if (measures() || !resources_.executors->may_keep(made.name, made.signature)) return false;
+  // A captured call is made once, and what it refers to is the graph's.
+  if (stream_->capture_info().status != device::CaptureStatus::kNone) return false;
+  const device::CoreLimit limit = stream_->core_limit();
+  made.key = {made.name, made.signature.digest(), limit.matrix_cores, limit.vector_cores};
+  std::optional<PreparedExecutor> kept = resources_.executors->take(*made.key, made.signature.addresses());
+  if (!kept) return false;
+  made.prepared = std::move(*kept);
+  return made.is_used_again = true;
+}
+
+void Composer::finish(Call made) {
+  if (made.key && !made.is_used_again && !resources_.executors->make_repeatable(made.name, made.prepared.executor)) {
+    made.key.reset();
+  }
+  const char* const name = made.name;
+  const uint64_t bytes = made.prepared.workspace_bytes;
   void* workspace = nullptr;
   const size_t there = call_.workspace.defined() ? call_.workspace.meta().contiguous_bytes() : 0;
   const size_t wanted = aligned(bytes);
@@ -132,8 +156,7 @@ void Composer::finish(const char* name, aclnnStatus (*second)(void*, uint64_t, a
     // At the end: the intermediates that are still to come lie at the beginning.
     workspace = call_.workspace.data_as<std::byte>() + (there - wanted) / kAlignment * kAlignment;
   }
-  auto launch =
-      std::make_unique<Launch>(resources_.library, name, second, std::move(arguments), workspace, bytes, executor);
+  auto launch = std::make_unique<Launch>(resources_, std::move(made), workspace);
   if (measures()) {
     workspace_bytes_ = std::max<size_t>(workspace_bytes_, bytes);
     return;

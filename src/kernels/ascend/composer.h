@@ -3,12 +3,15 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "device/ascend/ascend_stream.h"
 #include "kernels/ascend/aclnn_arguments.h"
 #include "kernels/ascend/aclnn_table.h"
+#include "kernels/ascend/executor_cache.h"
+#include "kernels/ascend/workspace_sizes.h"
 #include "ops/op_def.h"
 
 namespace reprise::kernels::ascend {
@@ -21,6 +24,9 @@ struct AscendResources {
   Tensor causal_mask;
   Tensor one;                    ///< float32 [1]
   bool newer_attention = false;  ///< version 5, the only one that an Ascend 950 has; others have not got it
+  // Of calls that came before.
+  std::unique_ptr<WorkspaceSizes> workspaces{};
+  std::unique_ptr<ExecutorCache> executors{};
 };
 
 /// Makes one operator of the catalogue out of calls of aclnn. The same description of an operator does two things:
@@ -64,23 +70,41 @@ class Composer {
 
  private:
   class Launch;
+  static size_t measure_anew(const ops::OpCall& call, void (*compose)(Composer&));
   Composer(const ops::OpCall& call, std::span<const Tensor> outputs);
 
   template <typename FirstPhase, typename... Arguments>
   void launch_with(const AclnnOperator<FirstPhase>& op, FirstPhase first, const char* first_name,
                    const Arguments&... arguments) {
     if (!op.available()) fail_missing(op.name);
-    auto given = std::make_unique<AclnnArguments>(resources_.library);
+    Call made{.name = op.name, .second = op.second};
+    (made.signature.add(arguments), ...);
+    if (find_executor(made)) return finish(std::move(made));
+    PreparedExecutor& prepared = made.prepared;
+    prepared.arguments = std::make_unique<AclnnArguments>(resources_.library);
     const std::optional<device::ascend::LimitScope> limit = limit_scope();
-    uint64_t bytes = 0;
-    aclOpExecutor* executor = nullptr;
-    const aclnnStatus status = first(given->give(arguments)..., &bytes, &executor);
+    // In braces, so that they are given in their order.
+    const std::tuple<decltype(prepared.arguments->give(arguments))...> given{prepared.arguments->give(arguments)...};
+    const aclnnStatus status = std::apply(
+        [&](const auto&... all) { return first(all..., &prepared.workspace_bytes, &prepared.executor); }, given);
     if (status != ACLNN_SUCCESS) fail_phase(status, first_name);
-    finish(op.name, op.second, std::move(given), bytes, executor);
+    finish(std::move(made));
   }
+
+  /// A call on its way from the arguments to the launch.
+  struct Call {
+    const char* name = nullptr;
+    aclnnStatus (*second)(void*, uint64_t, aclOpExecutor*, aclrtStream) = nullptr;
+    AclnnSignature signature{};
+    PreparedExecutor prepared{};
+    /// Where the executor goes behind the call; absent when it serves this one only.
+    std::optional<ExecutorCache::Key> key{};
+    bool is_used_again = false;  ///< the executor comes from there
+  };
+  /// Whether a call before this one has left an executor for it.
+  bool find_executor(Call& made);
   std::optional<device::ascend::LimitScope> limit_scope();
-  void finish(const char* name, aclnnStatus (*second)(void*, uint64_t, aclOpExecutor*, aclrtStream),
-              std::unique_ptr<AclnnArguments> arguments, uint64_t bytes, aclOpExecutor* executor);
+  void finish(Call made);
   [[noreturn]] void fail_missing(const char* name) const;
   [[noreturn]] void fail_phase(aclnnStatus status, const char* name) const;
 

@@ -39,7 +39,8 @@ void register_ascend_kernels(ops::Registry& registry, device::Device& device) {
   const char* soc = library.aclrtGetSocName();
   const bool newer_attention = soc != nullptr && std::string_view(soc).starts_with("Ascend950");
   const Resources resources = std::make_shared<const AscendResources>(
-      AscendResources{library, AclnnTable(library), make_causal_mask(device), make_one(device), newer_attention});
+      AscendResources{library, AclnnTable(library), make_causal_mask(device), make_one(device), newer_attention,
+                      std::make_unique<WorkspaceSizes>(), std::make_unique<ExecutorCache>(library)});
   register_elementwise(registry, resources);
   register_moves(registry, resources);
   register_rows(registry, resources);

@@ -31,11 +31,16 @@ size_t measure_composed(const ops::OpCall& call) {
   return is_empty(call) ? 0 : Composer::measure(call, kCompose);
 }
 
+/// Calls of an operator, as a rule; those of a model's step are as many on the whole.
+inline constexpr int kUsualLaunches = 2;
+
 template <Compose kCompose>
-void set_kernel(ops::Registry& registry, std::string_view op, const Resources& resources) {
-  registry.get(op).set_kernel(
-      std::string(kDeviceName),
-      {.run = run_composed<kCompose>, .max_workspace = measure_composed<kCompose>, .resources = resources});
+void set_kernel(ops::Registry& registry, std::string_view op, const Resources& resources,
+                int launches = kUsualLaunches) {
+  registry.get(op).set_kernel(std::string(kDeviceName), {.run = run_composed<kCompose>,
+                                                         .max_workspace = measure_composed<kCompose>,
+                                                         .launches = launches,
+                                                         .resources = resources});
 }
 
 // Pieces. Each launches in order on the call's stream.

@@ -103,8 +103,8 @@ void store_keys_and_values(Composer& c, const TensorView& k, const TensorView& v
 
 void register_kv_cache(ops::Registry& registry, const Resources& resources) {
   set_kernel<compose_store>(registry, "store_kv", resources);
-  set_kernel<compose_split>(registry, "split_qkv_rms_norm_rope", resources);
-  set_kernel<compose_split_store>(registry, "split_qkv_rms_norm_rope_store", resources);
+  set_kernel<compose_split>(registry, "split_qkv_rms_norm_rope", resources, 7);
+  set_kernel<compose_split_store>(registry, "split_qkv_rms_norm_rope_store", resources, 8);
 }
 
 }  // namespace reprise::kernels::ascend

@@ -184,8 +184,9 @@ TEST_F(OpenQuestions, WhetherAnExecutorCanBeRepeatedWithOtherAddresses) {
   const int repeatable = library_.aclSetAclOpExecutorRepeatable(executor);
   int codes[] = {second(workspace->data(), bytes, executor, stream), -1, -1, -1};
   if (repeatable == ACLNN_SUCCESS) {
-    codes[1] = library_.aclSetInputTensorAddr(executor, 0, tensors[1], memory[1]->data());
-    codes[2] = library_.aclSetOutputTensorAddr(executor, 0, tensors[1], memory[1]->data());
+    // The descriptors that the first phase was given: it is they that change.
+    codes[1] = library_.aclSetTensorAddr(executor, 0, tensors[0], memory[1]->data());
+    codes[2] = library_.aclSetTensorAddr(executor, 1, tensors[0], memory[1]->data());
     codes[3] = second(workspace->data(), bytes, executor, stream);
   }
   EXPECT_EQ(library_.aclrtSynchronizeStreamWithTimeout(stream, 20000), ACL_SUCCESS);
