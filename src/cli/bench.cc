@@ -172,6 +172,7 @@ void add_bench(CommandLine& program) {
   add_bench_prefill(bench);
   add_bench_batch(bench);
   add_bench_replay(bench);
+  add_bench_launches(bench);
   add_bench_kernels(bench);
   add_bench_serve(bench);
   add_bench_one_batch_server(bench);

@@ -27,6 +27,7 @@ void add_bench_kernels(CommandLine& bench);
 void add_bench_batch(CommandLine& bench);
 void add_bench_serve(CommandLine& bench);
 void add_bench_one_batch_server(CommandLine& bench);
+void add_bench_launches(CommandLine& bench);
 
 /// The options that every benchmark has.
 struct BenchOptions {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "device/capture.h"
 #include "device/capture_budget.h"
 #include "device/event.h"
+#include "device/modelled_costs.h"
 #include "device/stream.h"
 #include "tensor/tensor.h"
 
@@ -99,6 +101,9 @@ class Device {
 
   /// Which of the sizes the device can hold as captured graphs, asked before the first of them is captured.
   virtual CaptureBudget plan_captures(const CaptureDemand& demand) { return {demand.sizes, {}}; }
+
+  /// What an emulated device has counted; absent on devices that run what they are given.
+  virtual std::optional<ModelledCosts> modelled_costs() { return std::nullopt; }
 
   /// The calling thread's own mode, default kGlobal, against which captures of others are held; returns the old one.
   virtual CaptureMode exchange_capture_mode(CaptureMode mode) = 0;

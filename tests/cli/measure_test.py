@@ -2,6 +2,7 @@
 machine that does other things as well."""
 import json
 import os
+import pathlib
 import tempfile
 import unittest
 
@@ -364,6 +365,36 @@ class Synth(unittest.TestCase):
         texts = [program.run_well("generate", "-m", model, "-p", "Question", "-n", 20, "--ignore-eos", "--mode", mode,
                                   "--temperature", 0).stdout for mode in program.MODES]
         self.assertEqual(texts, texts[:1] * 4)
+
+    def test_a_hollow_model_is_counted_on_an_emulated_device(self):
+        directory = program.temporary_directory(self)
+        # As many columns as the device's fused norms and attention take.
+        shape = {**SMALL, "hidden_size": 128, "intermediate_size": 256, "head_dim": 32}
+        (directory / "config.json").write_text(json.dumps(shape))
+        model = directory / "model"
+        program.run_well("synth", directory / "config.json", model, "--hollow", "--scheme", "w8a8")
+        emulator = pathlib.Path(program.PROGRAM).resolve().parents[1] / "emulator"
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator), "REPRISE_ACL_EXECUTE": "0",
+                       "REPRISE_ACL_VALIDATE": "1"}
+        done = program.run_well("bench", "launches", "-m", model, "--device", "ascend", "--batch-size", 4,
+                                "--input-len", 32, "--steps", 2, "--json", env=environment)
+        self.assertIn("acl validation: 0 problems", done.stderr)
+        result = {row["mode"]: row for row in json.loads(done.stdout)["results"]}
+        self.assertEqual(list(result), ["eager", "full_no_passes", "piecewise", "full"])
+        self.assertEqual(result["eager"]["replays"], 0)
+        self.assertEqual(result["eager"]["launches"], result["eager"]["kernels"])
+        # A graph for all, or one between the attentions of the three layers, which the host launches.
+        self.assertEqual([result[mode]["replays"] for mode in ("full", "piecewise")], [1, 4])
+        self.assertEqual(result["full"]["updates"], 3)
+        self.assertGreaterEqual(result["piecewise"]["launches"], 3)
+        # Passes leave out an addition, a norm and a quantisation at each of the six places but the first.
+        self.assertLess(result["full"]["kernels"], result["full_no_passes"]["kernels"] - 2 * 5)
+        self.assertLess(result["full"]["bytes_read"], result["full_no_passes"]["bytes_read"])
+        for row in result.values():
+            self.assertGreater(row["seconds"], 0)
+        refused = program.run("bench", "launches", "-m", model)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("no emulated device", refused.stderr)
 
     def test_wrong_shapes_are_named(self):
         directory = program.temporary_directory(self)

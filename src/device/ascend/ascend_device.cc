@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/ascend/acl_stream.h"
 #include "device/ascend/ascend_core.h"
+#include "device/ascend/emulated_costs.h"
 #include "device/ascend/event_state.h"
 
 namespace reprise::device::ascend {
@@ -49,6 +50,7 @@ class AscendDevice : public Device {
   CaptureBudget plan_captures(const CaptureDemand& demand) override {
     return trim_captures(demand, core_->capture_room());
   }
+  std::optional<ModelledCosts> modelled_costs() override { return emulated_costs(*core_->library, core_->device_id); }
   CaptureMode exchange_capture_mode(CaptureMode mode) override;
 
   void set_observer(Observer* observer) override {

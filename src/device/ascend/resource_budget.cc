@@ -22,16 +22,21 @@ struct Share {
 
 int64_t sizes_for(int64_t free, int64_t each) { return each <= 0 ? INT32_MAX : std::max<int64_t>(free, 0) / each; }
 
+/// "; 35 sizes take 2275".
+std::string wanted(const CaptureDemand& demand, int64_t each) {
+  return fmt::format("; {} sizes take {}", demand.sizes.size(), static_cast<int64_t>(demand.sizes.size()) * each);
+}
+
 Share streams_share(const CaptureDemand& demand, const CaptureRoom& room) {
   const int64_t chained = demand.actions / kQueueTasks;
   const int64_t each = room.graphs_hold_streams ? demand.graphs * (demand.streams + chained) : 0;
   const int64_t free = room.streams - kReservedStreams;
   std::string text =
       each == 0 ? std::string("graphs hold no streams on this device")
-                : fmt::format("floor(({} streams - {}) / ({} graphs x {} streams{})) = {}", room.streams,
+                : fmt::format("floor(({} streams - {}) / ({} graphs x {} streams{})) = {}{}", room.streams,
                               kReservedStreams, demand.graphs, demand.streams + chained,
                               chained > 0 ? fmt::format(", {} of them because queues have 2048 places", chained) : "",
-                              sizes_for(free, each));
+                              sizes_for(free, each), wanted(demand, each));
   return {each, free, sizes_for(free, each), std::move(text)};
 }
 
@@ -40,7 +45,8 @@ Share events_share(const CaptureDemand& demand, const CaptureRoom& room) {
   const int64_t each = demand.graphs + 1 + demand.external_events * room.events_per_external;
   const int64_t free = room.events - kReservedEvents;
   return {each, free, sizes_for(free, each),
-          fmt::format("floor(({} events - {}) / {}) = {}", room.events, kReservedEvents, each, sizes_for(free, each))};
+          fmt::format("floor(({} events - {}) / {}) = {}{}", room.events, kReservedEvents, each, sizes_for(free, each),
+                      wanted(demand, each))};
 }
 
 /// `count` of the sizes, evenly spread, the largest among them.
@@ -74,11 +80,10 @@ CaptureBudget trim_captures(const CaptureDemand& demand, const CaptureRoom& room
   const Share streams = streams_share(demand, room);
   const Share events = events_share(demand, room);
   const int64_t at_most = std::min(streams.at_most, events.at_most);
-  const auto wanted = static_cast<int64_t>(demand.sizes.size());
   CaptureBudget budget;
   budget.sizes = spread(demand.sizes, at_most);
   budget.text = fmt::format("{} of {} batch sizes can be captured ({}): streams: {}; events: {}", budget.sizes.size(),
-                            wanted, room.source, streams.text, events.text);
+                            demand.sizes.size(), room.source, streams.text, events.text);
   return budget;
 }
 
