@@ -110,6 +110,7 @@ class Server {
       signal = signals.wait();
     }
     drain(signals);
+    if (service_.state() == engine::ServiceState::kFailed) return exit_code(ErrorCode::kInternal);
     tell_statement();
     return 0;
   }

@@ -99,8 +99,9 @@ class Engine {
   /// nothing more.
   void fail_all(const Error& error);
   /// One turn: a decode step of all requests that produce, and at most one step that reads prompts. False when there
-  /// was nothing to do. Failures of a step end its requests, with an event; only errors of Reprise itself are thrown.
-  /// With `overlap`, the turn ends when the next decode step is issued, whose results are those of the next turn.
+  /// was nothing to do. Failures of a step end its requests, with an event; thrown are only errors of Reprise itself,
+  /// and device::DeviceLost. With `overlap`, the turn ends when the next decode step is issued, whose results are those
+  /// of the next turn.
   bool step();
   /// Waits for a step that runs between turns, for those who look at the device's memory or time it. Members that need
   /// the device do so themselves: they, and this, are kFailedPrecondition in a token callback while a step runs.

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "device/device_lost.h"
 
 namespace reprise::engine {
 namespace {
@@ -289,6 +290,8 @@ void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens,
     const int32_t rows = batch.all_logits ? batch.tokens() : batch.sequences();
     REPRISE_CHECK(logits.rows == rows && logits.vocabulary == options_.vocabulary);
     sample_rows(logits, batch, tokens);
+  } catch (const device::DeviceLost&) {
+    throw;  // no step after this one can do better
   } catch (const Error& error) {
     log_error("a step of {} sequences failed: {}", batch.sequences(), error.what());
     fail_all(error);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/device_lost.h"
 #include "device/observer.h"
 
 namespace reprise::replay {
@@ -140,6 +141,7 @@ std::unique_ptr<CaptureCache::Entry> CaptureCache::capture_graph(std::shared_ptr
 
 void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std::span<const ops::HostList> lists) {
   if (first == last && !entry.pieces.empty()) return;
+  const size_t gates_before = entry.gates.size();
   Recorder recorder(entry, order_ == device::UpdateOrder::kReplayThenUpdate ? &device_ : nullptr);
   capture_stream_->begin_capture(options_.mode);
   try {
@@ -150,13 +152,14 @@ void CaptureCache::capture_piece(Entry& entry, int64_t first, int64_t last, std:
     throw;
   }
   const device::HostSpan span(device_, "end_capture");
-  entry.pieces.push_back({capture_stream_->end_capture(), -1});
+  entry.pieces.push_back({capture_stream_->end_capture(), -1, entry.gates.size() - gates_before});
 }
 
-void CaptureCache::queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
+void CaptureCache::queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists, size_t& gates) {
   for (Piece& piece : entry.pieces) {
     if (piece.graph != nullptr) {
       piece.graph->replay(stream);
+      gates += piece.gates;
     } else {
       entry.bound->run(stream, lists, nullptr, piece.node, piece.node + 1);
     }
@@ -215,24 +218,43 @@ void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::s
   const device::HostSpan span(device_, "update_and_replay");
   if (order_ == device::UpdateOrder::kUpdateThenReplay) {
     for (ops::UpdateRecord& record : entry.records) update(stream, record);
-    queue(entry, stream, lists);
+    size_t gates = 0;
+    queue(entry, stream, lists, gates);
     return;
   }
   // An earlier replay may still wait in its stream for the gates that were opened for it.
   update_stream_->wait(*entry.replayed);
-  queue(entry, stream, lists);
-  stream.record(*entry.replayed);
+  size_t closed = 0;  // the end of the gates in front of which something waits
   size_t opened = 0;
-  const auto open_gate = [&] { update_stream_->record(*entry.gates[opened++]); };
   try {
+    queue(entry, stream, lists, closed);
+    stream.record(*entry.replayed);
     for (ops::UpdateRecord& record : entry.records) {
       update(*update_stream_, record);
-      open_gate();
+      update_stream_->record(*entry.gates[opened]);
+      ++opened;
     }
   } catch (...) {
-    // The replay is queued. With the lists that it has it comes to an end; closed gates would stop the stream for ever.
-    while (opened < entry.gates.size()) open_gate();
+    // What is queued comes to an end with the lists that it has; closed gates would stop the stream for ever. Those of
+    // what is not queued must stay closed for the next replay.
+    if (opened < closed) open_gates(std::span(entry.gates).subspan(opened, closed - opened));
     throw;
+  }
+}
+
+void CaptureCache::open_gates(std::span<const std::unique_ptr<device::Event>> gates) {
+  constexpr int kAttempts = 3;
+  for (const auto& gate : gates) {
+    for (int attempt = 1;; ++attempt) {
+      try {
+        update_stream_->record(*gate);
+        break;
+      } catch (const Error& error) {
+        if (attempt < kAttempts) continue;
+        throw device::DeviceLost(
+            Error(ErrorCode::kInternal, "a replay waits for a signal that the device does not take: {}", error.what()));
+      }
+    }
   }
 }
 

@@ -46,6 +46,7 @@ class CaptureCache {
   struct Piece {
     std::unique_ptr<device::CapturedGraph> graph;
     int64_t node = -1;
+    size_t gates = 0;  ///< of the entry's, those that the replay of this graph waits for
   };
 
   /// What was captured for one key and all that belongs to it.
@@ -89,8 +90,9 @@ class CaptureCache {
   Entry& capture_variant(Entry& entry, std::span<const ops::HostList> lists);
   /// Plans every update with the step's host lists, applies the updates to the variant that was captured for what the
   /// kernels choose, and queues its replay, in the device's order. Allocates nothing. Where there is no such variant,
-  /// nothing is queued, and the first choice that differs from the entry's own is returned. When planning or an update
-  /// fails, its error is thrown; a replay that is queued by then ends, with old lists.
+  /// nothing is queued, and the first choice that differs from the entry's own is returned. When planning, an update or
+  /// a piece fails, its error is thrown; a replay that is queued by then ends, with old lists. DeviceLost when it
+  /// cannot end.
   [[nodiscard]] std::optional<GuardMiss> replay(Entry& entry, device::Stream& stream,
                                                 std::span<const ops::HostList> lists);
 
@@ -109,8 +111,10 @@ class CaptureCache {
   /// The first choice of the last plans that is not the one which the entry was captured with.
   static std::optional<GuardMiss> first_miss(const Entry& entry);
   void update_and_queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
-  /// Queues every piece.
-  static void queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists);
+  /// Queues every piece; `gates` counts those for which the queued ones wait.
+  static void queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists, size_t& gates);
+  /// Lets a replay go on that has failed otherwise. DeviceLost when the device does not take it.
+  void open_gates(std::span<const std::unique_ptr<device::Event>> gates);
 
   device::Device& device_;
   device::UpdateOrder order_;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/device_lost.h"
 #include "device/observer.h"
 #include "ops/eager_dispatcher.h"
 #include "ops/in_place.h"
@@ -166,8 +167,8 @@ class GraphRunner::Implementation {
       work();
     } catch (...) {
       // What the failed step has queued must not run later, when the static inputs hold another step.
-      finish_failed_step();
       issued_.reset();
+      finish_failed_step();
       throw;
     }
   }
@@ -193,16 +194,29 @@ class GraphRunner::Implementation {
     run_nodes(program, *program.bind(batch.tokens(), batch.sequences()), batch);
   }
 
+  /// While the step's exception is handled. Throws DeviceLost when the stream does not come to its end: then no other
+  /// step would either.
   void finish_failed_step() {
-    const auto attempt = [](const auto& end) {
+    std::string failure;
+    const auto attempt = [&failure](const auto& end) {
       try {
         end();
+        return true;
+      } catch (const device::DeviceLost&) {
+        throw;
       } catch (const std::exception& error) {
-        log_debug("ending a step that failed: {}", error.what());
+        failure = error.what();
+        log_debug("ending a step that failed: {}", failure);
+        return false;
       }
     };
+    attempt([] { throw; });
     attempt([&] { eager_.finish_method(); });
-    attempt([&] { stream_->synchronize(); });
+    const auto synchronize = [&] { stream_->synchronize(); };
+    // The error of its work is told once; by a device that is lost for ever.
+    if (attempt(synchronize) || attempt(synchronize)) return;
+    throw device::DeviceLost(
+        Error(ErrorCode::kInternal, "after a step that failed the device does not go on: {}", failure));
   }
 
   /// Leaves out batch sizes for whose graphs the device has no room; before the first of them is captured.

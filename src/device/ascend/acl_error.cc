@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "device/device_lost.h"
 
 namespace reprise::device::ascend {
 namespace {
@@ -170,6 +171,13 @@ Error acl_error_as(ErrorCode kind, const AclLibrary& library, int code, std::str
 
 Error acl_error(const AclLibrary& library, int code, std::string_view call, std::string_view doing) {
   return acl_error_as(error_code_of(code), library, code, call, doing);
+}
+
+void throw_acl_error(const AclLibrary& library, int code, std::string_view call, std::string_view doing) {
+  Error error = acl_error(library, code, call, doing);
+  const CodeEntry* entry = find_code(code);
+  if (entry != nullptr && entry->remedy == kReset) throw DeviceLost(std::move(error));
+  throw Error(std::move(error));
 }
 
 void log_acl(const AclLibrary& library, int code, std::string_view call, std::string_view doing) noexcept {

@@ -21,10 +21,13 @@ Error acl_error(const AclLibrary& library, int code, std::string_view call, std:
 /// The same as another kind of error, where the code alone does not tell.
 Error acl_error_as(ErrorCode kind, const AclLibrary& library, int code, std::string_view call, std::string_view doing);
 
-/// Throws acl_error() unless the code is that of success.
+/// Throws acl_error(); as DeviceLost where the code says that the device does nothing any more.
+[[noreturn]] void throw_acl_error(const AclLibrary& library, int code, std::string_view call, std::string_view doing);
+
+/// The same unless the code is that of success.
 inline void check_acl(const AclLibrary& library, int code, std::string_view call, std::string_view doing) {
   if (code != ACL_SUCCESS) [[unlikely]]
-    throw acl_error(library, code, call, doing);
+    throw_acl_error(library, code, call, doing);
 }
 /// For destructors: writes to the log and goes on.
 void log_acl(const AclLibrary& library, int code, std::string_view call, std::string_view doing) noexcept;

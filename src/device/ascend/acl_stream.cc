@@ -269,7 +269,12 @@ void AclStream::queue_replay(GraphState& graph) {
     if (graph.replayed == nullptr) graph.replayed = std::make_unique<RawEvent>(core_->library, core_->make_event());
     // Replays of one graph follow one another, on whichever streams.
     elsewhere = graph.last_stream != nullptr && graph.last_stream != progress_.get();
+    if (elsewhere && !graph.marked) {
+      throw Error(ErrorCode::kFailedPrecondition, "the graph's last replay, on another stream, cannot be waited for")
+          .remedy("replay it on that stream");
+    }
   }
+  bool marked = true;
   submit(nullptr, "replaying a graph", [&](aclrtStream raw, const char*& call) {
     const AclLibrary& library = *core_->library;
     if (elsewhere) {
@@ -278,12 +283,17 @@ void AclStream::queue_replay(GraphState& graph) {
     }
     call = "aclmdlRIExecuteAsync";
     if (const int code = library.aclmdlRIExecuteAsync(graph.raw, raw)) return code;
-    call = "aclrtRecordEvent";
-    return library.aclrtRecordEvent(graph.replayed->get(), raw);
+    // The replay is queued by now, whatever becomes of its mark.
+    const int code = library.aclrtRecordEvent(graph.replayed->get(), raw);
+    marked = code == ACL_SUCCESS;
+    if (!marked) log_warning("{}", acl_error(library, code, "aclrtRecordEvent", "marking a replay").what());
+    return static_cast<int>(ACL_SUCCESS);
   });
   core_->counters.replays.fetch_add(1, std::memory_order_relaxed);
   const Lock lock(core_->mutex);
   graph.last_stream = progress_.get();
+  graph.marked = marked;
+  if (!marked) graph.note_unmarked(progress_);
   if (!graph.host_calls.empty() && std::find(progress_->graph_errors.begin(), progress_->graph_errors.end(),
                                              graph.errors) == progress_->graph_errors.end())
     progress_->graph_errors.push_back(graph.errors);

@@ -195,6 +195,11 @@ std::optional<Error> AclStream::end_raw_capture(CaptureSession& session) const {
   const int code = library.aclmdlRICaptureEnd(progress_->raw, &raw_graph);
   std::optional<Error> error;
   if (code != ACL_SUCCESS) error = acl_error(library, code, "aclmdlRICaptureEnd", "ending a capture");
+  if (code == ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD) {
+    // The runtime has let go of the capture, but the graph that it named at the begin is still to be destroyed.
+    const int destroyed = library.aclmdlRIDestroy(session.state().raw);
+    if (destroyed != ACL_SUCCESS) log_debug("aclmdlRIDestroy: {}", acl_code_text(destroyed));
+  }
   if (code == ACL_ERROR_RT_STREAM_UNJOINED || code == ACL_ERROR_RT_CAPTURE_DEPENDENCY) {
     // The runtime names no stream, and one code for both.
     if (std::optional<Error> found = session.find_unjoined()) error = std::move(found);
@@ -338,14 +343,7 @@ void AclStream::end_task_update() {
     const size_t place = update->group->entries()[i];
     graph.record.replace(place, entry_of(*update->launches[i], graph.record.entries()[place].lane, update->limits[i]));
   }
-  const uint64_t sequence = progress_->submitted.load(std::memory_order_acquire);
-  const auto known = std::find_if(graph.updates.begin(), graph.updates.end(),
-                                  [this](const auto& entry) { return entry.first == progress_; });
-  if (known == graph.updates.end()) {
-    graph.updates.emplace_back(progress_, sequence);
-  } else {
-    known->second = sequence;
-  }
+  graph.note_unmarked(progress_);
   core_->counters.task_updates.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -8,6 +8,7 @@
 #include "device/ascend/ascend_storage.h"
 #include "device/ascend/capture_session.h"
 #include "device/ascend/graph_state.h"
+#include "device/device_lost.h"
 
 namespace reprise::device::ascend {
 namespace {
@@ -386,9 +387,10 @@ bool AscendCore::wait_event(aclrtEvent event, int timeout_ms, std::string_view d
 }
 
 void AscendCore::give_up(std::string_view doing) const {
-  throw Error(ErrorCode::kInternal, "{}: the device has not come to an end within {:.1f} s", doing,
-              static_cast<double>(wait_limit_ms) * 1e-3)
-      .remedy("a kernel hangs, or a graph waits for an event that nobody records; the device's log is in ~/ascend/log");
+  throw DeviceLost(Error(ErrorCode::kInternal, "{}: the device has not come to an end within {:.1f} s", doing,
+                         static_cast<double>(wait_limit_ms) * 1e-3)
+                       .remedy("a kernel hangs, or a graph waits for an event that nobody records; the device's log is "
+                               "in ~/ascend/log"));
 }
 
 // ---- graphs that outlive their handles

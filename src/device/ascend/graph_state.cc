@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -37,14 +38,25 @@ void HostCall::run_once(void* call) {
   run(owned.get());
 }
 
+void GraphState::note_unmarked(const std::shared_ptr<StreamProgress>& stream) {
+  const uint64_t sequence = stream->submitted.load(std::memory_order_acquire);
+  const auto known =
+      std::find_if(unmarked.begin(), unmarked.end(), [&](const auto& entry) { return entry.first == stream; });
+  if (known == unmarked.end()) {
+    unmarked.emplace_back(stream, sequence);
+  } else {
+    known->second = sequence;
+  }
+}
+
 bool GraphState::has_ended() const {
   const AclLibrary& library = *core->library;
-  if (last_stream != nullptr) {
+  if (last_stream != nullptr && marked) {
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
     if (library.aclrtQueryEventStatus(replayed->get(), &status) != ACL_SUCCESS) return true;  // the device is lost
     if (status != ACL_EVENT_RECORDED_STATUS_COMPLETE) return false;
   }
-  for (const auto& [progress, sequence] : updates) {
+  for (const auto& [progress, sequence] : unmarked) {
     if (progress->done.load(std::memory_order_acquire) >= sequence) continue;
     const uint64_t last = progress->submitted.load(std::memory_order_acquire);
     aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
@@ -67,7 +79,7 @@ void GraphState::destroy() noexcept {
     log_error("destroying a captured graph: {}", error.what());
   }
   last_stream = nullptr;
-  updates.clear();
+  unmarked.clear();
   held.clear();
   events.clear();
   host_calls.clear();

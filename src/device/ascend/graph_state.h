@@ -70,8 +70,11 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   /// Replays of a graph follow one another, whatever their streams are: a mark behind each of them.
   std::unique_ptr<RawEvent> replayed;
   const StreamProgress* last_stream = nullptr;
-  /// The last task update of each stream that made one.
-  std::vector<std::pair<std::shared_ptr<StreamProgress>, uint64_t>> updates;
+  bool marked = true;  ///< false: the runtime did not take the mark behind the last replay
+  /// Of each stream that made one, the last task update or replay without a mark.
+  std::vector<std::pair<std::shared_ptr<StreamProgress>, uint64_t>> unmarked;
+  /// Notes that the last submission of a stream uses the graph.
+  void note_unmarked(const std::shared_ptr<StreamProgress>& stream);
 
   /// Whether no replay and no update of it is queued any more. Asks the device.
   bool has_ended() const;

@@ -2,8 +2,15 @@
 #ifdef REPRISE_EMULATOR_DIR
 #include "device/ascend/ascend_device.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
 
 #include "device/ascend/device_report.h"
 #include "device/ascend/test_kernels.h"
@@ -56,6 +63,89 @@ TEST(EmulatedAscend, TheReportTellsWhatTheDeviceCanDo) {
   EXPECT_GT(line.cube_cores, 0);
   EXPECT_GT(line.streams, 0);
   EXPECT_EQ(line.features.size(), kFeatureCount);
+}
+
+/// Settings of the emulator for the devices of one test, and what its validation layer says when the last has gone.
+class WatchedEmulator {
+ public:
+  explicit WatchedEmulator(const std::string& fault = "") : directory_(testing::TempDir()) {
+    ::setenv("REPRISE_ACL_VALIDATE", validation_file().c_str(), 1);
+    ::setenv("REPRISE_ACL_FAULT_COUNT", count_file().c_str(), 1);
+    if (!fault.empty()) ::setenv("REPRISE_ACL_FAULT", fault.c_str(), 1);
+    std::filesystem::remove(validation_file());
+  }
+  ~WatchedEmulator() {
+    for (const char* name : {"REPRISE_ACL_VALIDATE", "REPRISE_ACL_FAULT_COUNT", "REPRISE_ACL_FAULT"}) ::unsetenv(name);
+  }
+  WatchedEmulator(const WatchedEmulator&) = delete;
+  WatchedEmulator& operator=(const WatchedEmulator&) = delete;
+
+  std::string report() const { return read(validation_file()); }
+  /// How many calls of a kind there were.
+  int calls(const std::string& kind) const {
+    const std::string counts = read(count_file());
+    return std::stoi(counts.substr(counts.find(fmt::format("\"{}\": ", kind)) + kind.size() + 4));
+  }
+
+ private:
+  std::string validation_file() const { return directory_ + "/ascend_validation"; }
+  std::string count_file() const { return directory_ + "/ascend_counts"; }
+  static std::string read(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string directory_;
+};
+
+TEST(EmulatedAscend, ACaptureThatAnotherThreadEndsLeavesNothing) {
+  const WatchedEmulator emulator;
+  {
+    const auto device = create_ascend_device(emulator_options());
+    const auto stream = device->create_stream();
+    stream->begin_capture(CaptureMode::kThreadLocal);
+    std::thread([&] { EXPECT_THROW(stream->end_capture(), Error); }).join();
+    // One that another thread gives up.
+    auto given_up = device->create_stream();
+    given_up->begin_capture(CaptureMode::kThreadLocal);
+    std::thread([&] { given_up.reset(); }).join();
+  }
+  EXPECT_EQ(emulator.report(), "acl validation: 0 problems\n");
+}
+
+/// Replays a graph that waits for an event, if `replays`; closing it has to wait until the event has come.
+void replay_behind_a_gate(bool replays) {
+  const auto device = create_ascend_device(emulator_options());
+  const auto stream = device->create_stream();
+  const auto other = device->create_stream();
+  const auto gate = device->create_event(EventKind::kExternal);
+  stream->begin_capture(CaptureMode::kThreadLocal);
+  stream->wait(*gate);
+  const auto graph = stream->end_capture();
+  if (!replays) return;
+  graph->replay(*stream);
+  try {
+    graph->close(20);
+    ADD_FAILURE() << "a graph was closed that runs";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kGraphRunning);
+  }
+  EXPECT_THROW(graph->replay(*other), Error) << "nothing tells when the first replay has ended";
+  other->record(*gate);
+  stream->synchronize();
+  graph->close(1000);
+}
+
+TEST(EmulatedAscend, AReplayThatCannotBeMarkedIsFollowedAllTheSame) {
+  int before = 0;
+  {
+    const WatchedEmulator emulator;
+    replay_behind_a_gate(false);
+    before = emulator.calls("event");
+  }
+  // A replay makes an event and records it.
+  const WatchedEmulator emulator(fmt::format("event:{}", before + 2));
+  replay_behind_a_gate(true);
+  EXPECT_EQ(emulator.report(), "acl validation: 0 problems\n");
 }
 
 }  // namespace
