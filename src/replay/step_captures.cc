@@ -174,9 +174,11 @@ CaptureCache::Entry& StepCaptures::capture_program(StepProgram& program, StepKin
     program.inputs().write(stream_, *batch, size, sequences);
     return cache_.capture(key_of(kind, size), program.bind(size, sequences), program.inputs().lists(sequences));
   }
-  // Those of the step before may not fit this size. Every replay brings its own.
-  const std::vector<int32_t> none(static_cast<size_t>(sequences), 0);
-  const ops::HostList lists[] = {ops::HostList(none), ops::HostList(none)};
+  // Those of the step before may not fit this size. Every replay brings its own; but they must be some that a step may
+  // have, because operators look at them: all rows there are, as of padding or of a prompt's beginning.
+  const std::vector<int32_t> rows(static_cast<size_t>(sequences), size / sequences);
+  const std::vector<int32_t> keys(static_cast<size_t>(sequences), kind == StepKind::kDecode ? 0 : size);
+  const ops::HostList lists[] = {ops::HostList(rows), ops::HostList(keys)};
   return cache_.capture(key_of(kind, size), program.bind(size, sequences), lists);
 }
 
