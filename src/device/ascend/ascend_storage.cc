@@ -32,13 +32,6 @@ void AscendArena::commit(size_t wanted) {
   if (wanted > bytes()) {
     throw Error(ErrorCode::kInvalidArgument, "cannot commit {} bytes of an arena that reserves {}", wanted, bytes());
   }
-  const std::lock_guard lock(core_->mutex);
-  committed_ = std::max(committed_, wanted);
-}
-
-size_t AscendArena::committed_bytes() const {
-  const std::lock_guard lock(core_->mutex);
-  return committed_;
 }
 
 }  // namespace reprise::device::ascend

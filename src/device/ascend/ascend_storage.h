@@ -39,12 +39,11 @@ class AscendArena : public Arena {
   ~AscendArena() override;
 
   void commit(size_t wanted) override;
-  size_t committed_bytes() const override;
+  size_t committed_bytes() const override { return bytes(); }
 
  private:
   std::shared_ptr<AscendCore> core_;
   MemoryPool::Block block_;
-  size_t committed_ = 0;  ///< guarded by the core's mutex
 };
 
 }  // namespace reprise::device::ascend

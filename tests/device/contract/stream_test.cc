@@ -116,7 +116,7 @@ TEST_P(DeviceContract, AnArenaKeepsItsAddressWhileItGrows) {
   stream->synchronize();
   arena->commit(size_t{32} << 20);
   EXPECT_EQ(arena->data(), address);
-  EXPECT_EQ(arena->committed_bytes(), size_t{32} << 20);
+  EXPECT_GE(arena->committed_bytes(), size_t{32} << 20) << "devices may back all of it from the start";
   auto* tail = static_cast<std::byte*>(address) + (size_t{32} << 20) - 4096;
   stream->fill_async(tail, 0, 4096);
   kernels_->add(*stream, tail, 1024, 5);
