@@ -72,6 +72,14 @@ device::ascend::AscendOptions ascend_options(int number) {
   return options;
 }
 
+/// An Ascend device is taken unless it is an emulated one, or options of the CPU are given.
+ParsedName choose(const DeviceRequest& request) {
+  const std::optional<ParsedName> named = named_by_environment();
+  if (named && named->kind != DeviceKind::kAuto) return *named;
+  const bool for_cpu = request.threads != 0 || request.discrete;
+  return {!for_cpu && device::ascend::has_real_device() ? DeviceKind::kAscend : DeviceKind::kCpu, 0};
+}
+
 std::unique_ptr<device::Device> open_cpu(const DeviceRequest& request, ops::Registry& registry) {
   if (request.threads < 0) {
     throw Error(ErrorCode::kInvalidArgument, "--threads is {}, must be at least 1 (0: by CPU quota)", request.threads);
@@ -104,7 +112,7 @@ void check_device_name(const std::string& name) { parse_name(name); }
 
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry) {
   ParsedName name = parse_name(request.name);
-  if (name.kind == DeviceKind::kAuto) name = named_by_environment().value_or(ParsedName{DeviceKind::kCpu, 0});
+  if (name.kind == DeviceKind::kAuto) name = choose(request);
   return name.kind == DeviceKind::kAscend ? open_ascend(request, name.number, registry) : open_cpu(request, registry);
 }
 

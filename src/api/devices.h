@@ -17,8 +17,9 @@ struct DeviceRequest {
 };
 
 /// Makes the device that the user names and ties its kernels to the operators. The only place above the devices that
-/// knows them by name. "auto" takes what the environment's REPRISE_DEVICE names, and else the CPU. kInvalidArgument for
-/// a name of another form.
+/// knows them by name. "auto" takes what the environment's REPRISE_DEVICE names, else the first Ascend device if there
+/// is one that is not emulated and nothing is said about the CPU, and else the CPU. kInvalidArgument for a name of
+/// another form.
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry);
 
 /// Throws what open_device() would throw for a name that cannot be one.

@@ -11,6 +11,7 @@
 #include "load/mapping_guard.h"
 #include "load/model_config.h"
 #include "model/factory.h"
+#include "ops/attention_support.h"
 
 namespace reprise::cli {
 namespace {
@@ -109,6 +110,11 @@ Session::Session(const SessionOptions& options, bool without_weights)
   const std::filesystem::path path(options_.model);
   load::install_sigbus_guard();
   device_ = api::open_device({options_.device, options_.threads, options_.discrete}, registry_);
+  // Before the weights are read, whatever the dtype is.
+  ops::check_attention_support(registry_, device_->name(),
+                               {.int8_cache = options_.kv_dtype == "int8",
+                                .page_size = page_size(),
+                                .prompts = options_.max_prefill_tokens > 1});
   ProgressBar bar;
   model::ModelOptions model_options;
   model_options.dtype = parse_dtype(options_.dtype);

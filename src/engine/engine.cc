@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/step_loop.h"
+#include "ops/attention_support.h"
 #include "replay/profile_recording.h"
 
 namespace reprise::engine {
@@ -69,6 +70,11 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
   options.buckets.default_max = device.capabilities().default_max_graph_batch;
   if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
   if (!options.overlap) options.overlap = !device.capabilities().shares_host_cores;
+}
+
+bool has_int8_cache(const model::KvLayout& layout) {
+  return std::any_of(layout.buffers.begin(), layout.buffers.end(),
+                     [](const model::KvBuffer& buffer) { return buffer.dtype == DType::kI8; });
 }
 
 KvPoolOptions pool_options(const EngineOptions& options) {
@@ -244,6 +250,11 @@ std::unique_ptr<Engine> Engine::create(device::Device& device, const ops::Regist
                                        std::optional<text::Tokenizer> tokenizer, EngineOptions options) {
   REPRISE_CHECK(model != nullptr);
   complete(options, model->info(), device, model->kv_layout().bytes_per_token());
+  ops::check_attention_support(registry, device.name(),
+                               {.dtype = model->info().dtype,
+                                .int8_cache = has_int8_cache(model->kv_layout()),
+                                .page_size = options.page_size,
+                                .prompts = options.max_prefill_tokens > 1});
   return std::unique_ptr<Engine>(new Engine(
       std::make_unique<Parts>(device, registry, std::move(model), std::move(tokenizer), std::move(options))));
 }

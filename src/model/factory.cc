@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "load/checkpoint.h"
 #include "model/qwen3.h"
+#include "ops/attention_support.h"
 #include "ops/product_tuning.h"
 
 namespace reprise::model {
@@ -32,6 +33,10 @@ std::unique_ptr<Model> build(const load::ModelConfig& config, const load::Checkp
   log_unused("config.json", config.unused_keys);
   log_unused(config.quantization.source(), config.unused_description_keys);
   const DType dtype = compute_dtype(config, options);
+  // Before the weights are read.
+  ops::check_attention_support(
+      registry, device.name(),
+      {.dtype = dtype, .page_size = device.capabilities().default_page_size, .prompts = false});
   ExpertOptions experts;
   experts.count_rows = options.count_expert_rows;
   if (options.expert_placement) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "device/ascend/acl_error.h"
 #include "device/ascend/ascend_core.h"
 
@@ -56,6 +57,20 @@ AscendReport report_ascend(const LibraryOptions& options) {
     report.failure = error.what();
   }
   return report;
+}
+
+bool has_real_device(const LibraryOptions& options) {
+  try {
+    const std::shared_ptr<const AclLibrary> library = AclLibrary::open(options);
+    if (library->is_emulator()) return false;
+    uint32_t count = 0;
+    check_acl(*library, library->aclrtGetDeviceCount(&count), "aclrtGetDeviceCount", "looking for devices");
+    if (count == 0) log_warning("AscendCL is installed, but there is no device");
+    return count > 0;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) log_warning("no Ascend device is used: {}", error.what());
+    return false;
+  }
 }
 
 }  // namespace reprise::device::ascend

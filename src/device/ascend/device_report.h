@@ -36,4 +36,8 @@ struct AscendReport {
 /// Looks for them. Never throws for what it finds: that is told in the report.
 AscendReport report_ascend(const LibraryOptions& options = {});
 
+/// Whether there is a device that may be used without being named: libraries that are no emulator's, and a device of
+/// theirs. Where there are libraries but nothing else, a warning says why.
+bool has_real_device(const LibraryOptions& options = {});
+
 }  // namespace reprise::device::ascend

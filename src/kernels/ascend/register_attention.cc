@@ -22,13 +22,13 @@ void check_supported(const ops::OpCall& call) {
   if (q.dtype() != DType::kBF16 && q.dtype() != DType::kF16) {
     throw Error(ErrorCode::kUnsupported, "paged_attention: fused attention takes no queries of {} on this device",
                 reprise::name_of(q.dtype()))
-        .remedy("run the model in bfloat16");
+        .remedy("run the model with --dtype bfloat16, or on another device");
   }
   if (call.inputs[1].size(1) % kPageMultiple != 0) {
     throw Error(ErrorCode::kUnsupported,
                 "paged_attention: pages of {} tokens, expected a multiple of {} on this device", call.inputs[1].size(1),
                 kPageMultiple)
-        .remedy("use pages of 128 tokens");
+        .remedy("use pages of 128 tokens: --page-size 128");
   }
 }
 
@@ -43,7 +43,7 @@ void plan(const ops::OpCall& call, ops::Tiling& tiling) {
         ErrorCode::kUnsupported,
         "paged_attention: an int8 cache with more than one row of a sequence, whose scales fused attention does "
         "not take on this device")
-        .remedy("keep keys and values in bfloat16");
+        .remedy("keep keys and values in the model's dtype, or read prompts token by token: --max-prefill-tokens 1");
   }
   tiling.values.reserve(2 * queries.size());
   int32_t end = 0;
