@@ -6,7 +6,9 @@
 #include <random>
 
 #include "base/error.h"
+#include "device/ascend/ascend_device.h"
 #include "device/cpu/cpu_device.h"
+#include "kernels/ascend/register_ascend_kernels.h"
 #include "kernels/cpu/register_cpu_kernels.h"
 #include "ops/convolution.h"
 #include "ops/eager_dispatcher.h"
@@ -104,11 +106,22 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-/// Prefills six sequences of lengths 1 to 11 in chunks, then decodes batches of 1 to 6 of them.
-Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
+struct Machine {
   ops::Registry registry = ops::make_catalogue();
-  kernels::cpu::register_cpu_kernels(registry);
-  const auto device = device::cpu::create_cpu_device({.threads = threads});
+  std::unique_ptr<device::Device> device;
+};
+
+Machine cpu(int threads) {
+  Machine machine;
+  kernels::cpu::register_cpu_kernels(machine.registry);
+  machine.device = device::cpu::create_cpu_device({.threads = threads});
+  return machine;
+}
+
+/// Prefills six sequences of lengths 1 to 11 in chunks, then decodes batches of 1 to 6 of them.
+Outcome run(Mode mode, const Machine& machine, device::UpdateOrder order, int32_t chunk) {
+  const ops::Registry& registry = machine.registry;
+  device::Device* device = machine.device.get();
   const ConvolutionModel model(registry, *device);
   RunnerOptions options = runner_options({1, 2, 4, 8});
   options.mode = mode;
@@ -158,18 +171,48 @@ Outcome run(Mode mode, int threads, device::UpdateOrder order, int32_t chunk) {
 
 TEST(HostTiled, AConvolutionIsCapturedUpdatedAndReplayedLikeAttention) {
   const auto order = device::UpdateOrder::kUpdateThenReplay;
-  const Outcome eager = run(Mode::kEager, 1, order, 100);
+  const Outcome eager = run(Mode::kEager, cpu(1), order, 100);
   for (const std::vector<float>& row : eager.logits) {
     for (const float value : row) ASSERT_TRUE(std::isfinite(value));
   }
   for (const int threads : {1, 2, 5}) {
     for (const int32_t chunk : {1, 2, 3, 100}) {
-      EXPECT_EQ(run(Mode::kFull, threads, order, chunk), eager) << threads << " threads, chunks of " << chunk;
+      EXPECT_EQ(run(Mode::kFull, cpu(threads), order, chunk), eager) << threads << " threads, chunks of " << chunk;
     }
   }
-  EXPECT_EQ(run(Mode::kFull, 2, device::UpdateOrder::kReplayThenUpdate, 100), eager);
-  EXPECT_EQ(run(Mode::kForceEager, 2, order, 100), eager);
+  EXPECT_EQ(run(Mode::kFull, cpu(2), device::UpdateOrder::kReplayThenUpdate, 100), eager);
+  EXPECT_EQ(run(Mode::kForceEager, cpu(2), order, 100), eager);
 }
+
+#ifdef REPRISE_EMULATOR_DIR
+namespace {
+
+Machine ascend() {
+  Machine machine;
+  machine.device = device::ascend::create_ascend_device({.library = {.folder = REPRISE_EMULATOR_DIR, .hide = nullptr}});
+  kernels::ascend::register_ascend_kernels(machine.registry, *machine.device);
+  return machine;
+}
+
+}  // namespace
+
+/// There the convolution is given the lists as tensors of the host, which its launch takes over.
+TEST(HostTiled, AConvolutionWithListsOfTheHostIsCapturedUpdatedAndReplayedOnAscend) {
+  const auto order = device::UpdateOrder::kUpdateThenReplay;
+  const Outcome eager = run(Mode::kEager, ascend(), order, 100);
+  EXPECT_EQ(run(Mode::kForceEager, ascend(), order, 100), eager);
+  for (const int32_t chunk : {1, 3}) {
+    EXPECT_EQ(run(Mode::kFull, ascend(), order, chunk), eager) << chunk;
+    EXPECT_EQ(run(Mode::kFull, ascend(), device::UpdateOrder::kReplayThenUpdate, chunk), eager) << chunk;
+  }
+  const Outcome other = run(Mode::kEager, cpu(1), order, 100);
+  ASSERT_EQ(other.logits.size(), eager.logits.size());
+  for (size_t row = 0; row < eager.logits.size(); ++row) {
+    for (size_t i = 0; i < eager.logits[row].size(); ++i)
+      EXPECT_NEAR(eager.logits[row][i], other.logits[row][i], 1e-3) << row << ", " << i;
+  }
+}
+#endif
 
 namespace {
 
@@ -274,6 +317,45 @@ TEST(HostTiled, AStepThatFailsHalfWayLeavesNothingToTheNextOne) {
           << name_of(mode) << ", order " << static_cast<int>(order);
     }
   }
+}
+
+/// An operator between two captured pieces fails: the piece in front is queued, and waits for its updates.
+TEST(HostTiled, AStepThatFailsBetweenTwoPiecesComesToItsEnd) {
+  ops::Registry registry = ops::make_catalogue();
+  kernels::cpu::register_cpu_kernels(registry);
+  ops::OpDef& head = registry.get("linear");
+  static ops::OpKernel honest_head;
+  static bool fails;
+  honest_head = *head.kernel("cpu");
+  fails = false;
+  ops::OpKernel kernel = honest_head;
+  kernel.run = [](const ops::OpCall& call) {
+    if (fails) throw Error(ErrorCode::kInternal, "a fault between two pieces");
+    honest_head.run(call);
+  };
+  head.set_kernel("cpu", kernel);
+  const auto device = device::cpu::create_cpu_device({.threads = 1});
+  const ConvolutionModel model(registry, *device);
+  RunnerOptions options = runner_options({1});
+  options.mode = Mode::kPiecewise;
+  options.splitting_ops = {"linear"};
+  options.update_order = device::UpdateOrder::kReplayThenUpdate;
+  GraphRunner runner(
+      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
+      options);
+  const auto step = [&](int32_t sequence) {
+    StepBatch batch;
+    int32_t length = 0;
+    add_to_batch(batch, sequence, 1, length);
+    const LogitsView logits = runner.run(batch);
+    EXPECT_EQ(runner.last_reason(), StepReason::kReplayed);
+    return std::vector<float>(logits.row(0).begin(), logits.row(0).end());
+  };
+  const std::vector<float> expected = step(0);
+  fails = true;
+  EXPECT_THROW(step(1), Error);
+  fails = false;
+  EXPECT_EQ(step(0), expected);
 }
 
 }  // namespace reprise::replay
