@@ -34,7 +34,7 @@ void register_ascend_kernels(ops::Registry& registry, device::Device& device) {
   if (!library.features().has(device::ascend::Feature::kOperators)) {
     throw Error(ErrorCode::kUnsupported, "operators cannot be called: {}",
                 library.features().why_not(device::ascend::Feature::kOperators))
-        .remedy("install a newer CANN");
+        .remedy("install a newer CANN, or use --device cpu");
   }
   const char* soc = library.aclrtGetSocName();
   const bool newer_attention = soc != nullptr && std::string_view(soc).starts_with("Ascend950");
