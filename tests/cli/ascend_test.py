@@ -71,8 +71,8 @@ class Ascend(unittest.TestCase):
         # A card of which nothing but the operators is missing is taken, and says what is missing.
         card = {**os.environ, "LD_LIBRARY_PATH": str(OLD_CANN)}
         self.fails(2, ["operators cannot be called: aclCreateTensor", "--device cpu"], *arguments, environment=card)
-        for cpu in (["--threads", "1"], ["--device", "cpu"]):
-            program.run_well(*arguments, *cpu, env=card)
+        for cpu in (["--device", "cpu"], ["--device", "auto", "--threads", "1"]):
+            program.run_well(*GENERATE, *cpu, env=card)
         program.run_well(*arguments, env={**card, "REPRISE_DEVICE": "cpu"})
 
 
