@@ -212,11 +212,20 @@ class GraphRunner::Implementation {
     };
     attempt([] { throw; });
     attempt([&] { eager_.finish_method(); });
+    send_all_inputs();
     const auto synchronize = [&] { stream_->synchronize(); };
     // The error of its work is told once; by a device that is lost for ever.
     if (attempt(synchronize) || attempt(synchronize)) return;
     throw device::DeviceLost(
         Error(ErrorCode::kInternal, "after a step that failed the device does not go on: {}", failure));
+  }
+
+  /// Copies of a step that failed may have been lost.
+  void send_all_inputs() {
+    eager_inputs_.send_all();
+    for (StepProgram* program : {decode_.get(), prefill_.get(), all_logits_.get()}) {
+      if (program != nullptr) program->inputs().send_all();
+    }
   }
 
   /// Leaves out batch sizes for whose graphs the device has no room; before the first of them is captured.

@@ -1,6 +1,7 @@
 #include "replay/static_inputs.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::replay {
 namespace {
@@ -15,7 +16,7 @@ Tensor view(const std::shared_ptr<Storage>& storage, const Shape& shape) {
 }  // namespace
 
 StaticInputs::StaticInputs(device::Device& device, const StepLimits& limits, bool poison)
-    : device_(device), limits_(limits), poison_(poison) {
+    : device_(device), limits_(limits), poison_(poison), sends_changes_(!device.capabilities().shares_host_cores) {
   token_ids_ = make_column(limits.tokens);
   positions_ = make_column(limits.tokens);
   slots_ = make_column(limits.tokens);
@@ -41,52 +42,68 @@ void StaticInputs::copy(device::Stream& stream, const Column& column, int64_t fi
                     static_cast<size_t>(count) * sizeof(int32_t), device::CopyKind::kHostToDevice);
 }
 
+/// Sets `count` values from `first` on to value(i), and queues the copy of what the device does not have yet.
+template <typename Value>
+void StaticInputs::write_column(device::Stream& stream, const Column& column, int64_t first, int32_t count,
+                                Value value) {
+  int32_t* target = column.host_data() + first;
+  if (!sends_changes_) {
+    for (int32_t i = 0; i < count; ++i) target[i] = value(i);
+    copy(stream, column, first, count);
+    return;
+  }
+  int32_t begin = count, end = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    const int32_t now = value(i);
+    if (target[i] == now) continue;
+    target[i] = now;
+    begin = std::min(begin, i);
+    end = i + 1;
+  }
+  if (begin < end && device_is_known_) copy(stream, column, first + begin, end - begin);
+}
+
 void StaticInputs::write(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences) {
-  const auto fill = [](const Column& column, const std::vector<int32_t>& values, int32_t rows, auto neutral) {
-    int32_t* target = column.host_data();
-    std::copy(values.begin(), values.end(), target);
-    for (int32_t i = static_cast<int32_t>(values.size()); i < rows; ++i) target[i] = neutral(i);
+  const auto padded = [&](const Column& column, const std::vector<int32_t>& values, int32_t rows, auto neutral) {
+    const auto used = static_cast<int32_t>(values.size());
+    write_column(stream, column, 0, rows,
+                 [&](int32_t i) { return i < used ? values[static_cast<size_t>(i)] : neutral(i); });
   };
   const auto zero = [](int32_t) { return 0; };
   const auto token = [this](int32_t) { return poison_ ? kPoison : 0; };
   const auto own_row = [](int32_t row) { return row; };
-  fill(token_ids_, batch.token_ids, tokens, token);
-  fill(positions_, batch.positions, tokens, zero);
-  fill(slots_, batch.slots, tokens, own_row);
-  int32_t last_row = -1;
-  for (int32_t i = 0; i < batch.sequences(); ++i) {
-    last_row += batch.query_lengths[static_cast<size_t>(i)];
-    logit_rows_.host_data()[i] = last_row;
-  }
-  for (int32_t i = batch.sequences(); i < sequences; ++i) logit_rows_.host_data()[i] = i;
+  padded(token_ids_, batch.token_ids, tokens, token);
+  padded(positions_, batch.positions, tokens, zero);
+  padded(slots_, batch.slots, tokens, own_row);
   std::copy(batch.query_lengths.begin(), batch.query_lengths.end(), query_lengths_.begin());
   std::copy(batch.kv_lengths.begin(), batch.kv_lengths.end(), kv_lengths_.begin());
   for (int32_t i = batch.sequences(); i < sequences; ++i) {
     query_lengths_[static_cast<size_t>(i)] = 1;
     kv_lengths_[static_cast<size_t>(i)] = 0;
   }
-  for (const Column* column : {&token_ids_, &positions_, &slots_}) copy(stream, *column, 0, tokens);
-  *token_count_.host_data() = batch.tokens();
-  copy(stream, token_count_, 0, 1);
-  copy(stream, logit_rows_, 0, sequences);
-  if (limits_.sequence_state) {
-    fill(sequence_slots_, batch.sequence_slots, sequences, own_row);
-    copy(stream, sequence_slots_, 0, sequences);
-  }
+  write_column(stream, token_count_, 0, 1, [&](int32_t) { return batch.tokens(); });
+  int32_t last_row = -1;
+  write_column(stream, logit_rows_, 0, sequences, [&](int32_t i) {
+    if (i >= batch.sequences()) return i;
+    last_row += batch.query_lengths[static_cast<size_t>(i)];
+    return last_row;
+  });
+  if (limits_.sequence_state) padded(sequence_slots_, batch.sequence_slots, sequences, own_row);
   write_tables(stream, batch, sequences);
+  if (std::exchange(device_is_known_, true) || !sends_changes_) return;
+  for (const Column* column :
+       {&token_ids_, &positions_, &slots_, &block_tables_, &token_count_, &logit_rows_, &sequence_slots_}) {
+    copy(stream, *column, 0, static_cast<int64_t>(column->host->bytes() / sizeof(int32_t)));
+  }
 }
 
 void StaticInputs::write_tables(device::Stream& stream, const StepBatch& batch, int32_t sequences) {
+  const int32_t used = std::min(batch.max_pages, limits_.pages);
   for (int32_t row = 0; row < sequences; ++row) {
-    int32_t* target = block_tables_.host_data() + int64_t{row} * limits_.pages;
-    int32_t used = 0;
-    if (row < batch.sequences()) {
-      const int32_t* source = batch.block_tables.data() + int64_t{row} * batch.max_pages;
-      used = std::min(batch.max_pages, limits_.pages);
-      std::copy_n(source, used, target);
-    }
-    if (poison_) std::fill_n(target + used, limits_.pages - used, kPoison);
-    copy(stream, block_tables_, int64_t{row} * limits_.pages, poison_ ? limits_.pages : used);
+    const size_t source = static_cast<size_t>(row) * static_cast<size_t>(batch.max_pages);
+    const int32_t filled = row < batch.sequences() ? used : 0;
+    write_column(stream, block_tables_, int64_t{row} * limits_.pages, poison_ ? limits_.pages : filled,
+                 [&](int32_t i) { return i < filled ? batch.block_tables[source + static_cast<size_t>(i)] : kPoison; });
   }
 }
 

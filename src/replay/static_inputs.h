@@ -31,8 +31,12 @@ class StaticInputs {
   StaticInputs(device::Device& device, const StepLimits& limits, bool poison);
 
   /// Queues the copies that bring a step to the device, padded to the given sizes. The host copies are in use until the
-  /// stream has done them.
+  /// stream has done them. Where copies cross to a device with cores of its own, what the device has from earlier steps
+  /// is not sent again: of a decode step that follows another, one copy of each of tokens, positions and slots, and
+  /// those of the tables that have got a page.
   void write(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences);
+  /// Copies may have been lost: with the next step everything is sent.
+  void send_all() { device_is_known_ = false; }
 
   /// Views of the first rows, in the order in which graphs declare them: token_ids, positions, slots, block_tables,
   /// token_count, then logit_rows unless all logits are wanted, then sequence_slots if the method reads them.
@@ -48,16 +52,20 @@ class StaticInputs {
   /// One array of int32 on both sides.
   struct Column {
     std::shared_ptr<Storage> device;
-    std::shared_ptr<Storage> host;
+    std::shared_ptr<Storage> host;  ///< what was queued last
     int32_t* host_data() const { return static_cast<int32_t*>(host->data()); }
   };
   Column make_column(int64_t count);
   void copy(device::Stream& stream, const Column& column, int64_t first, int64_t count);
+  template <typename Value>
+  void write_column(device::Stream& stream, const Column& column, int64_t first, int32_t count, Value value);
   void write_tables(device::Stream& stream, const StepBatch& batch, int32_t sequences);
 
   device::Device& device_;
   StepLimits limits_;
   bool poison_;
+  bool sends_changes_;
+  bool device_is_known_ = true;
   Column token_ids_, positions_, slots_, block_tables_, token_count_, logit_rows_, sequence_slots_;
   std::vector<int32_t> query_lengths_;
   std::vector<int32_t> kv_lengths_;
