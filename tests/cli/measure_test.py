@@ -217,7 +217,9 @@ class Bench(unittest.TestCase):
     def test_tables_name_the_modes(self):
         done = program.run_well("bench", "decode", "-m", program.MINI, "--input-len", 8, "--steps", 2, "--rounds", 1,
                                 "--modes", "eager,piecewise,full", "--batch-size", 1)
-        self.assertRegex(done.stdout, r"\neager +1 .* % .*\npiecewise +1 .* % .*\nfull +1 .* % .*\nbatch 1: bandwidth: ")
+        # A busy machine may leave a line on shares above the limit behind the table.
+        self.assertRegex(done.stdout, r"\neager +1 .* % .*\npiecewise +1 .* % .*\nfull +1 .* % .*\n"
+                                      r"(\* above .*\n)?batch 1: bandwidth: ")
         self.assertRegex(done.stdout, r"; products of bfloat16: \d+\.\d G/s\n")
         self.assertRegex(done.stdout, r"\nfull: decode steps 5 replayed, 0 eager\n")
         self.assertIn("each replays 6 pieces and runs eagerly between them, as splitting_ops says: 5 paged_attention",
