@@ -50,8 +50,13 @@ struct OneBatchOptions {
 struct Case {
   int32_t batch = 0, input_length = 0, output_length = 0;
   client::BatchTimes times{};
-  double last_throughput = 0;
+  std::optional<double> last_throughput{};
 
+  /// A rate needs tokens that come later than others: there is none of an answer most of which has come with the first
+  /// ones.
+  bool has_rate() const {
+    return output_length > 1 && times.latency > times.first && 2 * times.first_tokens <= times.output_tokens;
+  }
   double input_throughput() const { return double{1} * batch * input_length / times.first; }
   double output_throughput() const { return double{1} * batch * output_length / (times.latency - times.first); }
   double overall_throughput() const { return double{1} * batch * (input_length + output_length) / times.latency; }
@@ -106,14 +111,21 @@ class OneBatchBenchmark {
     if (profile) control("/start_profile");
     one.times = client::run_batch(*loop_, prompts, one.output_length, options_.temperature);
     if (profile) control("/stop_profile");
-    one.last_throughput = server_.info().last_throughput.value_or(0);
+    one.last_throughput = one.has_rate() || one.output_length == 1 ? server_.info().last_throughput : std::nullopt;
     const std::optional<client::DecodeSteps> after = server_.decode_counters().steps;
     std::string text = fmt::format(
         "batch size: {}\ninput_len: {}\noutput_len: {}\nlatency: {:.2f} s\nttft: {:.2f} s\n"
-        "last generation throughput: {:.2f} tok/s\ninput throughput: {:.2f} tok/s\n",
-        one.batch, one.input_length, one.output_length, one.times.latency, one.times.first, one.last_throughput,
-        one.input_throughput());
-    if (one.output_length != 1) text += fmt::format("output throughput: {:.2f} tok/s\n", one.output_throughput());
+        "last generation throughput: {}\ninput throughput: {:.2f} tok/s\n",
+        one.batch, one.input_length, one.output_length, one.times.latency, one.times.first,
+        one.last_throughput ? fmt::format("{:.2f} tok/s", *one.last_throughput) : "not known", one.input_throughput());
+    if (one.has_rate()) {
+      text += fmt::format("output throughput: {:.2f} tok/s\n", one.output_throughput());
+    } else if (one.output_length != 1) {
+      text += fmt::format(
+          "output throughput: not known: {} of {} tokens had come when each prompt had one; give a longer "
+          "--output-len\n",
+          one.times.first_tokens, one.times.output_tokens);
+    }
     if (one.times.cached_tokens) text += fmt::format("cache hit tokens: {}\n", *one.times.cached_tokens);
     if (before && after)
       text += fmt::format("decode steps: {}\n", client::steps_text(client::difference(*after, *before)));
@@ -130,17 +142,16 @@ class OneBatchBenchmark {
 
   std::string json_line(const Case& one) const {
     const auto rounded = [](double value, double digits) { return std::round(value * digits) / digits; };
-    const Json json{
-        {"run_name", options_.run_name},
-        {"batch_size", one.batch},
-        {"input_len", one.input_length},
-        {"output_len", one.output_length},
-        {"latency", rounded(one.times.latency, 1e4)},
-        {"ttft", rounded(one.times.first, 1e4)},
-        {"output_throughput", one.output_length == 1 ? Json() : Json(rounded(one.output_throughput(), 1e2))},
-        {"overall_throughput", rounded(one.overall_throughput(), 1e2)},
-        {"last_gen_throughput", rounded(one.last_throughput, 1e2)},
-        {"cached_tokens", one.times.cached_tokens ? Json(*one.times.cached_tokens) : Json()}};
+    const Json json{{"run_name", options_.run_name},
+                    {"batch_size", one.batch},
+                    {"input_len", one.input_length},
+                    {"output_len", one.output_length},
+                    {"latency", rounded(one.times.latency, 1e4)},
+                    {"ttft", rounded(one.times.first, 1e4)},
+                    {"output_throughput", one.has_rate() ? Json(rounded(one.output_throughput(), 1e2)) : Json()},
+                    {"overall_throughput", rounded(one.overall_throughput(), 1e2)},
+                    {"last_gen_throughput", one.last_throughput ? Json(rounded(*one.last_throughput, 1e2)) : Json()},
+                    {"cached_tokens", one.times.cached_tokens ? Json(*one.times.cached_tokens) : Json()}};
     return json.dump() + "\n";
   }
 
@@ -149,7 +160,7 @@ class OneBatchBenchmark {
         "\n| batch size | input len | output len | latency (s) | ttft (s) | input throughput (tok/s) | output "
         "throughput (tok/s) | ITL (ms) |\n|---|---|---|---|---|---|---|---|\n";
     for (const Case& one : cases_) {
-      const bool decodes = one.output_length > 1;
+      const bool decodes = one.has_rate();
       text += fmt::format("| {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {} | {} |\n", one.batch, one.input_length,
                           one.output_length, one.times.latency, one.times.first, one.input_throughput(),
                           decodes ? fmt::format("{:.2f}", one.output_throughput()) : "-",

@@ -73,6 +73,8 @@ class ServeBenchmark {
 
   int run() {
     if (!options_.tokenizer.empty()) tokenizer_ = text::load_tokenizer(options_.tokenizer);
+    // Before anything is measured: a path that cannot be written should not cost a run.
+    if (!options_.output_file.empty()) append(options_.output_file, "");
     std::optional<OutputFile> plot;
     if (!options_.plot.empty()) plot.emplace(options_.plot);
     loop_ = options_.server.connect();

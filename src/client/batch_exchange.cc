@@ -39,7 +39,7 @@ class BatchAnswer final : public HttpReceiver {
     if (status_ != 200) {
       throw Error(ErrorCode::kIo, "the server answers with HTTP status {}: {}", status_, error_message(body_));
     }
-    BatchTimes times{first_, last_, 0, std::nullopt};
+    BatchTimes times{.first = first_, .latency = last_, .first_tokens = first_tokens_, .cached_tokens = std::nullopt};
     for (size_t i = 0; i < rows_.size(); ++i) {
       if (rows_[i].finish != "length") {
         throw Error(ErrorCode::kIo, "prompt {} ended with '{}' after {} tokens, and not by its length", i,
@@ -56,8 +56,11 @@ class BatchAnswer final : public HttpReceiver {
     AnswerReader reader(Interface::kGenerate, true);
     const AnswerUpdate update = reader.read(event);
     BatchRow& row = rows_[index_of(event)];
-    if (row.tokens == 0 && update.output_tokens.value_or(0) > 0) first_ = seconds;
-    row.tokens = std::max(row.tokens, update.output_tokens.value_or(0));
+    const int64_t more = std::max<int64_t>(0, update.output_tokens.value_or(0) - row.tokens);
+    if (row.tokens == 0 && more > 0) first_ = seconds;
+    row.tokens += more;
+    tokens_ += more;
+    if (first_ == seconds) first_tokens_ = tokens_;
     if (update.cached_tokens) row.cached = *update.cached_tokens;
     told_cached_ = told_cached_ || update.cached_tokens;
     if (!update.finish_reason.empty()) row.finish = update.finish_reason;
@@ -81,6 +84,7 @@ class BatchAnswer final : public HttpReceiver {
   std::optional<Error> failure_;
   int status_ = 0;
   double first_ = 0, last_ = 0;
+  int64_t tokens_ = 0, first_tokens_ = 0;
   bool told_cached_ = false;
 };
 

@@ -14,6 +14,7 @@ namespace reprise::client {
 struct BatchTimes {
   double first = 0;  ///< until every prompt of the batch had a token
   double latency = 0;
+  int64_t first_tokens = 0;              ///< those that had come by then
   int64_t output_tokens = 0;             ///< of all prompts, as the server counts
   std::optional<int64_t> cached_tokens;  ///< the same
 };

@@ -370,6 +370,12 @@ class BenchServe(unittest.TestCase):
             self.assertEqual(done.returncode, 3)
             self.assertIn(message, done.stderr)
 
+    def test_a_file_of_results_that_cannot_be_written_costs_no_run(self):
+        path = program.temporary_directory(self) / "missing" / "runs.jsonl"
+        done = program.run("bench", "serve", "--base-url", "http://127.0.0.1:1", "--dataset-name", "random-ids",
+                           "--vocab-size", 100, "--output-file", path)
+        self.assertEqual((done.returncode, done.stderr), (3, f"error: cannot write {path}\n"))
+
     def prompts(self, *texts):
         path = program.temporary_directory(self) / "prompts.jsonl"
         path.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))

@@ -33,6 +33,23 @@ class OneBatchServer(unittest.TestCase):
         return program.run("bench", "one-batch-server", "--model", "None", "--base-url", server.url,
                            "--result-filename", self.out, *arguments)
 
+    def test_an_answer_that_comes_at_once_has_no_rate(self):
+        info = {"/get_server_info": json.dumps({"internal_states": [{"last_gen_throughput": 12.5}]})}
+
+        def answer(path, body):
+            parts = batch_events(body, first=5, step=0) if body else (200, b"Cache flushed.\n")
+            return [(20, b"".join(data for _, data in parts))] if body else parts
+        with FakeServer(answer, info) as server:
+            done = self.serve(server, "--batch-size", 2, "--output-len", 16, "--input-len", 8, "--skip-warmup",
+                              "--show-report")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("last generation throughput: not known\n", done.stdout)
+        self.assertIn("\noutput throughput: not known: 32 of 32 tokens had come when each prompt had one; ", done.stdout)
+        self.assertIn(" | - | - |\n", done.stdout)
+        self.assertNotIn("inf", done.stdout)
+        result = program.json_lines(self.out.read_text())[0]
+        self.assertEqual((result["output_throughput"], result["last_gen_throughput"]), (None, None))
+
     def test_lines_and_results_are_those_of_the_published_benchmark(self):
         info = {"/get_server_info": json.dumps({"internal_states": [{"last_gen_throughput": 12.5}]})}
         with FakeServer(lambda path, body: batch_events(body) if body else (200, b"Cache flushed.\n"), info) as server:
