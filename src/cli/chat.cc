@@ -308,6 +308,9 @@ int run_chat(ChatOptions& options) {
     throw Error(ErrorCode::kNotFound, "there is no model at {}", options.session.model);
   }
   text::ChatTemplate chat_template = options.chat_template.load(load::model_directory(options.session.model));
+  Json no_messages = arguments;
+  no_messages["messages"] = Json::array();
+  ChatTemplateOption::check_reads(chat_template, text::ChatRequest::from_json(no_messages.dump()));
   Session session(options.session);
   options.sampling.parameters.max_new_tokens = INT32_MAX;  // unless user or model say less: as much as fits
   options.sampling.apply(session.generation_config());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "text/chat_prompt.h"
 
 namespace reprise::cli {
 
@@ -19,6 +20,12 @@ text::ChatTemplate ChatTemplateOption::load(const std::filesystem::path& directo
         .remedy("give one with --template FILE, or continue texts with `reprise generate`");
   }
   return std::move(*loaded);
+}
+
+void ChatTemplateOption::check_reads(const text::ChatTemplate& chat_template, const text::ChatRequest& request) {
+  const std::string name = text::unread_variable(chat_template, request);
+  if (name == "tools") throw Error(ErrorCode::kInvalidArgument, "the chat template knows no tools");
+  if (!name.empty()) throw Error(ErrorCode::kInvalidArgument, "the chat template does not read '{}'", name);
 }
 
 }  // namespace reprise::cli

@@ -29,6 +29,7 @@ int run_render(const RenderOptions& options) {
   const std::filesystem::path directory = load::model_directory(path);
   const text::ChatTemplate chat_template = options.chat_template.load(directory);
   const text::ChatRequest request = text::ChatRequest::from_json(read_standard_input());
+  ChatTemplateOption::check_reads(chat_template, request);
   if (!options.ids) {
     write_output(text::render_chat(chat_template, request, options.prompt).bytes());
     return 0;

@@ -22,6 +22,7 @@ struct StepRecord {
       0;  ///< from its beginning until its logits were asked for and there, without captures on the way
   /// Host time between the end of the step before and the begin of this one; 0 when there was nothing to do meanwhile.
   float gap_milliseconds = 0;
+  int64_t kv_tokens_used = 0;  ///< that requests held when it ran, in whole pages
 };
 
 /// The last steps of an engine. Allocates nothing when steps are added. For one thread.

@@ -33,8 +33,9 @@ std::string ProfileRecording::save(const std::filesystem::path& directory) {
   write_profile_file(directory / "tables.txt", tables);
   write_profile_file(directory / "trace.json", report.trace_json());
   write_profile_file(directory / "memory.json", report.memory_json());
-  return fmt::format("{}\nTrace is saved to {}\nMemory Usage is saved to {}\n", tables,
-                     (directory / "trace.json").string(), (directory / "memory.json").string());
+  return fmt::format("{}\nTables are saved to {}\nTrace is saved to {}\nMemory Usage is saved to {}\n", tables,
+                     (directory / "tables.txt").string(), (directory / "trace.json").string(),
+                     (directory / "memory.json").string());
 }
 
 }  // namespace reprise::replay

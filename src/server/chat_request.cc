@@ -111,18 +111,21 @@ void read_the_rest(RequestFields& fields) {
   fields.ignore({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"});
 }
 
+void require_template(const ApiContext& context, std::string_view remedy) {
+  if (context.model.chat_template) return;
+  throw RequestError(ErrorCode::kUnsupported, fmt::format("The model has no chat template: {}.", remedy), {},
+                     "no_chat_template");
+}
+
 /// Refuses what the model would not be told of.
 void check_template_reads(const text::ChatTemplate& chat_template, const RequestFields& fields,
                           const text::ChatRequest& chat) {
-  if (chat.tools.truthy() && !chat_template.reads("tools", chat)) {
-    fields.fail("tools", "The model's chat template knows no tools.");
-  }
-  for (const auto& [name, _] : chat.variables) {
-    if (chat_template.reads(name, chat)) continue;
-    const bool own = name == "enable_thinking" || name == "reasoning_effort";
-    fields.fail(own ? name : "chat_template_kwargs",
-                fmt::format("The model's chat template does not read {}.", quote_text(name)));
-  }
+  const std::string name = text::unread_variable(chat_template, chat);
+  if (name.empty()) return;
+  if (name == "tools") fields.fail(name, "The model's chat template knows no tools.");
+  const bool own = name == "enable_thinking" || name == "reasoning_effort";
+  fields.fail(own ? name : "chat_template_kwargs",
+              fmt::format("The model's chat template does not read {}.", quote_text(name)));
 }
 
 /// What templates and tokenizers refuse is the messages' fault.
@@ -159,15 +162,18 @@ ChatFields read_chat_fields(RequestFields& fields) {
   return read;
 }
 
+text::ChatPrompt make_chat_prompt(const ApiContext& context, const RequestFields& fields, ChatFields chat) {
+  require_template(context, "there are no prompts of messages");
+  check_template_reads(*context.model.chat_template, fields, chat.chat);
+  chat.prompt.allow_special_in_content = context.options.allow_special_in_content;
+  return make_prompt(context, std::move(chat));
+}
+
 ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& body, const std::string& request_id) {
-  if (!context.model.chat_template) {
-    throw RequestError(ErrorCode::kUnsupported, "The model has no chat template: use /v1/completions.", {},
-                       "no_chat_template");
-  }
+  require_template(context, "use /v1/completions");
   RequestFields fields(body);
   ChatCompletionRequest request;
   ChatFields chat = read_chat_fields(fields);
-  chat.prompt.allow_special_in_content = context.options.allow_special_in_content;
   request.sampling = read_openai_sampling(fields, context.model.generation_config, context.vocabulary());
   request.scheduling = read_scheduling(fields);
   read_logprobs(fields, request);
@@ -188,8 +194,7 @@ ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& b
   fields.integer("max_tokens");
   fields.integer("max_completion_tokens");
   fields.finish();
-  check_template_reads(*context.model.chat_template, fields, chat.chat);
-  request.prompt = make_prompt(context, std::move(chat));
+  request.prompt = make_chat_prompt(context, fields, std::move(chat));
   request.parser.starts_in_reasoning = request.prompt.opens_reasoning;
   request.sampling.parameters.max_new_tokens = new_tokens(context, fields, request.prompt.ids.size());
   check_min_tokens(fields, request.sampling,

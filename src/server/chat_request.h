@@ -33,6 +33,10 @@ struct ChatFields {
 };
 ChatFields read_chat_fields(RequestFields& fields);
 
+/// The prompt of what was read from `fields`. Throws RequestError for what the model's template does not read, or
+/// refuses.
+text::ChatPrompt make_chat_prompt(const ApiContext& context, const RequestFields& fields, ChatFields chat);
+
 /// Throws RequestError for faults of the request.
 ChatCompletionRequest read_chat_request(const ApiContext& context, const Json& body, const std::string& request_id);
 

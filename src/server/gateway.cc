@@ -55,6 +55,14 @@ std::optional<HttpResponse> Gateway::answer_head(const HttpRequest& head) const 
     response.headers.emplace_back("Allow", fmt::format("{}", fmt::join(match.methods, ", ")));
     return response;
   }
+  const std::string_view coding = head.header("content-encoding");
+  if (!coding.empty() && !equal_ignoring_case(coding, "identity")) {
+    HttpResponse response =
+        error_response(415, "The body must not be compressed: Content-Encoding can only be identity.", {},
+                       "unsupported_content_encoding");
+    response.headers.emplace_back("Accept-Encoding", "identity");
+    return response;
+  }
   if (match.route->json_body && !is_json_content_type(head.header("content-type"))) {
     return error_response(400, "The Content-Type must be application/json.", {}, "unsupported_content_type");
   }

@@ -1,6 +1,8 @@
 #include "server/native_request.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "server/request_error.h"
@@ -77,6 +79,10 @@ void read_names(RequestFields& fields, const std::string& request_id, GenerateRe
     const std::vector<std::string> names = fields.texts("rid");
     if (names.size() != count)
       fields.fail("rid", fmt::format("rid has {} values for {} prompts.", names.size(), count));
+    std::set<std::string_view> seen;
+    for (const std::string& name : names) {
+      if (!seen.insert(name).second) fields.fail("rid", fmt::format("rid holds {} more than once.", quote_text(name)));
+    }
     for (size_t i = 0; i < count; ++i) request.items[i].names = {names[i]};
     return;
   }

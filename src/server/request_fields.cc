@@ -10,11 +10,14 @@
 namespace reprise::server {
 namespace {
 
+/// A number as it is, of all else the type.
+std::string shown(const Json& value) { return value.is_number() ? to_text(value) : value.type_name(); }
+
 [[noreturn]] void wrong_type(const std::string& name, std::string_view expected, const Json& value) {
   // Of an element of a list the message tells which.
   std::string field = name.ends_with(']') ? name.substr(0, name.rfind('[')) : name;
   throw RequestError::parameter_error(std::move(field),
-                                      fmt::format("{} is {}, but must be {}.", name, value.type_name(), expected));
+                                      fmt::format("{} is {}, but must be {}.", name, shown(value), expected));
 }
 
 /// What counts as not asked for.
@@ -61,7 +64,8 @@ std::optional<int64_t> RequestFields::integer(std::string_view key, int64_t leas
   const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
   const int64_t number = too_large ? INT64_MAX : value->get<int64_t>();
   if (too_large || number < least || number > most) {
-    const std::string range = most == INT64_MAX    ? fmt::format("at least {}", least)
+    const std::string range = too_large            ? fmt::format("between {} and {}", least, most)
+                              : most == INT64_MAX  ? fmt::format("at least {}", least)
                               : least == INT64_MIN ? fmt::format("at most {}", most)
                                                    : fmt::format("between {} and {}", least, most);
     fail(key, fmt::format("{} is {}, but must be {}.", name_of(key), to_text(*value), range));

@@ -78,11 +78,12 @@ void add_sglang(Page& page, const ServerMetrics& metrics, const engine::ServiceS
              snapshot.generated_tokens_per_second);
   page.gauge(name("cache_hit_rate"), "Share of prompt tokens that were found in the prefix cache.",
              share(metrics.cached_tokens, metrics.prompt_tokens));
-  page.counter(name("prompt_tokens_total"), "Prompt tokens of requests that have ended.", metrics.prompt_tokens);
+  page.counter(name("prompt_tokens_total"), "Prompt tokens of requests that have ended, of each output of n.",
+               metrics.prompt_tokens);
   page.counter(name("generation_tokens_total"), "Tokens produced.", metrics.generated_tokens);
-  page.counter(name("cached_tokens_total"), "Prompt tokens that were found in the prefix cache.",
+  page.counter(name("cached_tokens_total"), "Those of them that were found in the prefix cache.",
                metrics.cached_tokens);
-  page.counter(name("num_requests_total"), "Requests that were taken.", metrics.requests);
+  page.counter(name("num_requests_total"), "Requests that were taken; each output of n is one.", metrics.requests);
   page.counter(name("num_aborted_requests_total"), "Requests that were cancelled, or whose clients went.",
                metrics.aborted);
   page.histogram(name("time_to_first_token_seconds"), "From the request to its first token.",

@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kGigabyte = 1 << 30;
 
-double usage(const engine::ServiceSnapshot& snapshot) {
+double usage(const engine::ServiceSnapshot& snapshot, int64_t tokens) {
   return snapshot.kv_tokens_capacity > 0
-             ? static_cast<double>(snapshot.kv_tokens_used) / static_cast<double>(snapshot.kv_tokens_capacity)
+             ? static_cast<double>(tokens) / static_cast<double>(snapshot.kv_tokens_capacity)
              : 0;
 }
 
@@ -53,11 +53,12 @@ void StepReport::report_prefill(const engine::ServiceSnapshot& snapshot, std::sp
   for (const engine::StepRecord& record : records) {
     if (record.kind == replay::StepKind::kPrefill) sequences += record.sequences;
   }
-  lines.push_back(fmt::format(
-      "Prefill batch. #new-seq: {}, #new-token: {}, #cached-token: {}, token usage: {:.2f}, "
-      "#running-req: {}, #queue-req: {}, ",
-      sequences, now.prefill_tokens - last_.statistics.prefill_tokens,
-      now.cached_tokens - last_.statistics.cached_tokens, usage(snapshot), snapshot.running, snapshot.waiting));
+  lines.push_back(
+      fmt::format("Prefill batch. #new-seq: {}, #new-token: {}, #cached-token: {}, token usage: {:.2f}, "
+                  "#running-req: {}, #queue-req: {}, ",
+                  sequences, now.prefill_tokens - last_.statistics.prefill_tokens,
+                  now.cached_tokens - last_.statistics.cached_tokens, usage(snapshot, snapshot.kv_tokens_used),
+                  snapshot.running, snapshot.waiting));
 }
 
 void StepReport::report_decode(const engine::ServiceSnapshot& snapshot, std::span<const engine::StepRecord> records,
@@ -78,16 +79,20 @@ void StepReport::report_decode(const engine::ServiceSnapshot& snapshot, std::spa
   }
   const int64_t steps = total.decode_steps - decode_begin_.decode_steps;
   if (steps < options_.decode_interval) return;
+  // Of one moment, which is the last step's: requests may have ended since.
   int32_t sequences = snapshot.running;
+  int64_t held = snapshot.kv_tokens_used;
   for (const engine::StepRecord& record : records) {
-    if (record.kind == replay::StepKind::kDecode) sequences = record.sequences;
+    if (record.kind != replay::StepKind::kDecode) continue;
+    sequences = record.sequences;
+    held = record.kv_tokens_used;
   }
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const int64_t tokens = total.generated_tokens - decode_begin_.generated_tokens;
   lines.push_back(
       fmt::format("Decode batch, #running-req: {}, #token: {}, token usage: {:.2f}, {}: {}, gen throughput (token/s): "
                   "{:.2f}, #queue-req: {}, ",
-                  sequences, snapshot.kv_tokens_used, usage(snapshot), options_.graph_label,
+                  sequences, held, usage(snapshot, held), options_.graph_label,
                   replayed_steps(snapshot) - replayed_begin_ == steps ? "True" : "False",
                   seconds > 0 ? static_cast<double>(tokens) / seconds : 0, snapshot.waiting));
   begin_ = now;

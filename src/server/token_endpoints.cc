@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "server/chat_request.h"
 #include "server/endpoints.h"
 #include "server/json.h"
 #include "server/request_error.h"
@@ -8,14 +9,36 @@
 namespace reprise::server {
 namespace {
 
+/// The prompt of a chat, as /v1/chat/completions would have it.
+HttpResponse tokenize_messages(const ApiContext& context, RequestFields& fields) {
+  ChatFields chat = read_chat_fields(fields);
+  if (fields.boolean("add_special_tokens", false)) {
+    fields.fail("add_special_tokens", "add_special_tokens belongs to prompt: of messages the template writes them.");
+  }
+  fields.finish();
+  const text::ChatPrompt prompt = make_chat_prompt(context, fields, std::move(chat));
+  return {
+      .status = 200,
+      .body = to_text({{"tokens", prompt.ids}, {"count", prompt.ids.size()}, {"max_model_len", context.max_context()}}),
+      .headers = {}};
+}
+
 HttpResponse tokenize(const ApiContext& context, const HttpRequest& http) {
   const Json body = parse_json_body(http.body);
   RequestFields fields(body);
   const Json* prompt = fields.find("prompt");
-  if (prompt == nullptr) fields.fail("prompt", "prompt is missing.");
+  fields.text("model");
+  if (fields.has("messages")) {
+    if (prompt != nullptr) fields.fail("prompt", "prompt and messages cannot be given both.");
+    return tokenize_messages(context, fields);
+  }
   text::EncodeOptions options;
   options.add_special_tokens = fields.boolean("add_special_tokens", true);
-  fields.text("model");
+  if (prompt == nullptr) {
+    fields.explain({"text", "input", "content"}, "Here it is called prompt.");
+    fields.finish();
+    fields.fail("prompt", "prompt or messages must be given.");
+  }
   const std::vector<std::string> texts = fields.texts("prompt");
   fields.finish();
   Json tokens = Json::array();

@@ -53,6 +53,14 @@ size_t find_content(const MarkedText& prompt, std::string_view content) {
 
 }  // namespace
 
+std::string unread_variable(const ChatTemplate& chat_template, const ChatRequest& request) {
+  if (request.tools.truthy() && !chat_template.reads("tools", request)) return "tools";
+  for (const auto& [name, _] : request.variables) {
+    if (!chat_template.reads(name, request)) return name;
+  }
+  return "";
+}
+
 MarkedText render_chat(const ChatTemplate& chat_template, ChatRequest request, const ChatPromptOptions& options) {
   request.messages = normalize_messages(request.messages);
   if (!options.continue_final_message) return chat_template.render(request);

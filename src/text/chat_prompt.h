@@ -26,6 +26,10 @@ struct ChatPrompt {
   bool opens_reasoning = false;
 };
 
+/// A variable that the request sets, tools among them, and that the template which renders it does not read, so that
+/// the model would not be told of it; empty when it reads all.
+std::string unread_variable(const ChatTemplate& chat_template, const ChatRequest& request);
+
 /// Renders a request, whose messages are normalised first (see normalize_messages). Throws what ChatTemplate::render
 /// and normalize_messages throw; kInvalidArgument where the last message cannot be continued.
 MarkedText render_chat(const ChatTemplate& chat_template, ChatRequest request, const ChatPromptOptions& options = {});

@@ -103,8 +103,10 @@ class Chat(unittest.TestCase):
                     "b=false", stdin="hi")
         self.assertEqual(done.returncode, 2)
         self.assertIn("system,user x=1 False", done.stderr)
-        for wrong in ("a", "=1", "messages=1"):
-            self.assertEqual(chat("--template-argument", wrong, stdin="hi").returncode, 2)
+        for wrong in ("a", "=1", "messages=1", "banana=1"):
+            done = chat("--template-argument", wrong, stdin="hi")
+            self.assertEqual(done.returncode, 2)
+        self.assertIn("the chat template does not read 'banana'", done.stderr)
 
     def test_reasoning_is_hidden_in_a_pipe_unless_it_is_asked_for(self):
         path = program.temporary_directory(self) / "template"

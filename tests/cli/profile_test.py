@@ -94,6 +94,7 @@ class CaptureProfile(unittest.TestCase):
             self.assertIn(text, tables)
             self.assertIn(text, done.stderr)
         self.assertIn(f"Memory Usage is saved to {directory}/graph_capture_profile/memory.json", done.stderr)
+        self.assertIn(f"Tables are saved to {directory}/graph_capture_profile/tables.txt", done.stderr)
         self.assertRegex(done.stderr, r"decode .* steps: 11 replayed, 0 eager")
         self.assertIn("captures ", done.stderr)
 

@@ -84,6 +84,16 @@ class Render(unittest.TestCase):
         self.assertFalse(self.render(request).endswith("</think>\n\n"))
         self.assertTrue(self.render({**request, "enable_thinking": False}).endswith("</think>\n\n"))
 
+    def test_what_the_template_does_not_read_is_refused(self):
+        request = {"messages": [{"role": "user", "content": "2+2?"}]}
+        self.assertIn("does not read 'banana'", self.refusal({**request, "banana": 1}))
+        path = pathlib.Path(self.qwen3 / "plain")
+        path.write_text("{{ messages[0].content }}")
+        done = program.run("render", "-m", self.qwen3, "--template", path, stdin=json.dumps(
+            {**request, "tools": [{"type": "function", "function": {"name": "f"}}]}))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("knows no tools", done.stderr)
+
     def test_continues_the_last_message(self):
         request = {"messages": [{"role": "user", "content": "Count."}, {"role": "assistant", "content": "1, 2,"}]}
         self.assertTrue(self.render(request, "--continue-final-message").endswith("1, 2,"))

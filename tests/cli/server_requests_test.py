@@ -188,6 +188,49 @@ class Limits(unittest.TestCase):
             status, answer = mini.post("/generate", {"input_ids": ids})
             self.assertEqual((status, answer["error"]["param"]), (400, "input_ids"), ids)
 
+    def test_compressed_bodies_are_refused(self):
+        body = {"prompt": "a", "max_tokens": 1}
+        for coding, expected in (("gzip", 415), ("deflate, gzip", 415), ("Identity", 200)):
+            status, headers, answer = mini.ask("POST", "/v1/completions", body, {"Content-Encoding": coding})
+            self.assertEqual(status, expected)
+            if status != 200:
+                self.assertEqual(json.loads(answer)["error"]["code"], "unsupported_content_encoding")
+                self.assertEqual(headers["Accept-Encoding"], "identity")
+
+    def test_a_name_that_comes_twice_is_refused(self):
+        status, answer = mini.post("/generate", {"text": ["a", "b", "c"], "rid": ["x", "y", "x"]})
+        self.assertEqual((status, answer["error"]["param"]), (400, "rid"))
+        self.assertIn("'x' more than once", answer["error"]["message"])
+
+    def test_numbers_are_named_as_they_came(self):
+        for seed, expected in ((2 ** 63, f"seed is {2 ** 63}, but must be between -{2 ** 63} and {2 ** 63 - 1}."),
+                               (1.5, "seed is 1.5, but must be an integer."),
+                               ("7", "seed is string, but must be an integer.")):
+            status, answer = mini.post("/v1/completions", {"prompt": "a", "seed": seed})
+            self.assertEqual((status, answer["error"]["message"]), (400, expected))
+
+    def test_messages_can_be_tokenized(self):
+        """They come to what a chat reads, and to what their prompt is as a text."""
+        body = chat(max_tokens=1)
+        status, answer = mini.post("/tokenize", {"messages": body["messages"]})
+        self.assertEqual(status, 200, answer)
+        read = mini.post("/v1/chat/completions", body)[1]["usage"]["prompt_tokens"]
+        self.assertEqual((answer["count"], len(answer["tokens"])), (read, read))
+        open_end = mini.post("/tokenize", {"messages": body["messages"], "add_generation_prompt": False})[1]["tokens"]
+        self.assertEqual(answer["tokens"][:len(open_end)], open_end)
+        for wrong, param in (({"messages": body["messages"], "prompt": "a"}, "prompt"), ({"text": "a"}, "text"), ({}, "prompt"),
+                             ({"messages": body["messages"], "tools": TOOLS}, "tools"),
+                             ({"messages": body["messages"], "temperature": 1}, "temperature"),
+                             ({"messages": body["messages"], "add_special_tokens": True}, "add_special_tokens")):
+            status, answer = mini.post("/tokenize", wrong)
+            self.assertEqual((status, answer["error"]["param"]), (400, param))
+
+    def test_each_output_of_a_prompt_is_counted(self):
+        before = {name: mini.metric(f"sglang:{name}_total") for name in ("num_requests", "prompt_tokens")}
+        usage = mini.post("/v1/completions", {"prompt": "Count me", "n": 3, "max_tokens": 2})[1]["usage"]
+        self.assertTrue(mini.wait_for_metric("sglang:num_requests_total", before["num_requests"] + 3))
+        self.assertTrue(mini.wait_for_metric("sglang:prompt_tokens_total", before["prompt_tokens"] + 3 * usage["prompt_tokens"]))
+
     def test_what_a_template_does_not_read_is_refused(self):
         for fields, name in (({"tools": TOOLS}, "tools"), ({"enable_thinking": False}, "enable_thinking"),
                              ({"chat_template_kwargs": {"banana": 1}}, "chat_template_kwargs"),

@@ -31,7 +31,11 @@ class StepReportTest : public testing::Test {
       snapshot_.statistics.decode_tokens += sequences;
       snapshot_.statistics.generated_tokens += sequences;
       snapshot_.counters.count(StepKind::kDecode, reason);
-      records_.push_back({.index = index_++, .kind = StepKind::kDecode, .reason = reason, .sequences = sequences});
+      records_.push_back({.index = index_++,
+                          .kind = StepKind::kDecode,
+                          .reason = reason,
+                          .sequences = sequences,
+                          .kv_tokens_used = snapshot_.kv_tokens_used});
     }
   }
   void prefill(int32_t sequences, int32_t tokens, int32_t cached) {
@@ -62,11 +66,13 @@ TEST_F(StepReportTest, TellsOfDecodeStepsInSglangsForm) {
   at(1000);
   EXPECT_THAT(update(), ElementsAre()) << "one step is missing";
   decode(2);
+  snapshot_.kv_tokens_used = 0;  // those of the step have ended meanwhile
   at(2000);
   // 38 tokens in two seconds.
   EXPECT_THAT(update(),
               ElementsAre("Decode batch, #running-req: 2, #token: 125, token usage: 0.12, npu graph: True, gen "
                           "throughput (token/s): 19.00, #queue-req: 3, "));
+  snapshot_.kv_tokens_used = 125;
   decode(5, 9);
   decode(5, 1, StepReason::kAboveLargestBucket);
   at(3000);
