@@ -41,6 +41,14 @@ std::string step_span_name(const device::Device& device, const StepBatch& batch)
                                            : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
 }
 
+/// A step between issue() and await().
+struct IssuedStep {
+  std::optional<device::HostSpan> span;
+  const float* logits = nullptr;  ///< on the host, once they are there
+  int32_t rows = 0;
+  StepProgram* retraced = nullptr;  ///< to be traced again when the step is done
+};
+
 }  // namespace
 
 class GraphRunner::Implementation {
@@ -151,14 +159,6 @@ class GraphRunner::Implementation {
   int64_t operator_dispatches() const { return eager_.dispatches() + node_dispatches_; }
 
  private:
-  /// A step between issue() and await().
-  struct Issued {
-    std::optional<device::HostSpan> span;
-    const float* logits = nullptr;  ///< on the host, once they are there
-    int32_t rows = 0;
-    StepProgram* retraced = nullptr;  ///< to be traced again when the step is done
-  };
-
   void issue_checked(const StepBatch& batch) { batch.is_decode() ? issue_decode(batch) : issue_prefill(batch); }
 
   template <typename Work>
@@ -448,7 +448,7 @@ class GraphRunner::Implementation {
   std::set<StepReason> logged_;
   StepCounters counters_;
   StepReason last_reason_ = StepReason::kModeEager;
-  std::optional<Issued> issued_;
+  std::optional<IssuedStep> issued_;
   Tensor eager_logits_;
   std::shared_ptr<Storage> host_logits_;
   int64_t method_calls_ = 0;
