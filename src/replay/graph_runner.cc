@@ -41,6 +41,8 @@ std::string step_span_name(const device::Device& device, const StepBatch& batch)
                                            : fmt::format("{} {} tokens", kPromptStepSpan, batch.tokens());
 }
 
+}  // namespace
+
 /// A step between issue() and await().
 struct IssuedStep {
   std::optional<device::HostSpan> span;
@@ -48,8 +50,6 @@ struct IssuedStep {
   int32_t rows = 0;
   StepProgram* retraced = nullptr;  ///< to be traced again when the step is done
 };
-
-}  // namespace
 
 class GraphRunner::Implementation {
  public:
