@@ -22,8 +22,12 @@ bool is_read_with_weights(const std::string& name) {
 void check_model_directory(const std::filesystem::path& directory, uint64_t total) {
   if (directory.empty()) throw Error(ErrorCode::kInvalidArgument, "the directory to write has no name");
   std::error_code failure;
-  // What is there of the path already.
-  std::filesystem::path present = std::filesystem::absolute(directory);
+  // Where the path will lead once it is made: ".." behind a directory that is not there yet leads back.
+  const std::filesystem::path absolute = std::filesystem::absolute(directory);
+  std::filesystem::path resolved = std::filesystem::weakly_canonical(absolute, failure);
+  if (failure) resolved = absolute;
+  // What is there of it already.
+  std::filesystem::path present = resolved;
   while (!std::filesystem::exists(present, failure) && present.has_relative_path()) present = present.parent_path();
   if (!std::filesystem::is_directory(present, failure)) {
     throw Error(ErrorCode::kIo, "cannot make the directory {}: {} is none", directory.string(), present.string());
@@ -32,8 +36,8 @@ void check_model_directory(const std::filesystem::path& directory, uint64_t tota
     const int reason = errno;
     throw Error(ErrorCode::kIo, "cannot write {}: {}: {}", directory.string(), present.string(), std::strerror(reason));
   }
-  if (std::filesystem::is_directory(directory, failure)) {
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+  if (std::filesystem::is_directory(resolved, failure)) {
+    for (const auto& entry : std::filesystem::directory_iterator(resolved)) {
       const std::string name = entry.path().filename().string();
       if (is_read_with_weights(name)) {
         throw Error(ErrorCode::kInvalidArgument, "{} already holds a model: {}", directory.string(), name)
@@ -55,6 +59,8 @@ void prepare_model_directory(const std::filesystem::path& directory, uint64_t to
   if (failure) {
     throw Error(ErrorCode::kIo, "cannot make the directory {}: {}", directory.string(), failure.message());
   }
+  // Again, now that the path leads where the files will go.
+  check_model_directory(directory, total);
 }
 
 void write_small_file(const std::filesystem::path& path, const std::string& text) {

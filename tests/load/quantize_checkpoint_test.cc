@@ -191,6 +191,21 @@ TEST(QuantizeCheckpoint, ADirectoryWithAFileThatWouldBeReadWithTheModelIsRefused
   }
 }
 
+TEST(QuantizeCheckpoint, LeavesItsInputAloneBehindADirectoryThatIsNotThereYet) {
+  TemporaryDirectory directory;
+  const std::filesystem::path model = directory / "model";
+  std::filesystem::copy(model_directory("dense"), model);
+  std::filesystem::permissions(model, std::filesystem::perms::owner_all, std::filesystem::perm_options::add);
+  const std::filesystem::path output = directory / "new/../model";
+  const uintmax_t bytes = std::filesystem::file_size(model / "model.safetensors");
+  for (const Error& error : {error_of([&] { check_quantize_checkpoint(model, output, {}); }),
+                             error_of([&] { quantize_checkpoint(model, output, {}); })}) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("already holds a model"));
+  }
+  EXPECT_EQ(std::filesystem::file_size(model / "model.safetensors"), bytes);
+}
+
 TEST(QuantizeCheckpoint, LayersMayStayFloat) {
   for (const Convention convention : {Convention::kModelSlim, Convention::kCompressedTensors}) {
     TemporaryDirectory directory;

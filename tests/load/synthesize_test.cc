@@ -151,6 +151,22 @@ TEST(Synthesize, RefusesUnknownShapesAndOccupiedDirectories) {
   EXPECT_EQ(read_file(directory / "config.json"), "{}");
 }
 
+TEST(Synthesize, RefusesAModelBehindADirectoryThatIsNotThereYet) {
+  TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "model");
+  write_text_file(directory / "model/model.safetensors", "trained");
+  const std::filesystem::path output = directory / "new/../model";
+  for (const auto& make : std::initializer_list<std::function<void()>>{
+           [&] { synthesize_checkpoint(dense_config(), output); },
+           [&] { synthesize_hollow_checkpoint(dense_config(), output, LinearScheme::kFloat); }}) {
+    const Error error = error_of(make);
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("already holds a model"));
+    EXPECT_EQ(std::filesystem::file_size(directory / "model/model.safetensors"), 7u);
+    EXPECT_FALSE(std::filesystem::exists(directory / "new"));
+  }
+}
+
 TEST(Synthesize, AModelLargerThanTheDiskIsRefusedBeforeAnythingIsWritten) {
   TemporaryDirectory directory;
   write_text_file(directory / "huge.json", R"({"model_type":"qwen3","hidden_size":1048576,"num_hidden_layers":1000})");
