@@ -1,5 +1,7 @@
 #include <fcntl.h>
 
+#include <csignal>
+
 #include "cli/commands.h"
 
 namespace {
@@ -19,6 +21,8 @@ void occupy_closed_standard_streams() {
 int main(int argc, char** argv) {
   using namespace reprise::cli;
   occupy_closed_standard_streams();
+  // A file that may not grow is an error of its write, as a full disk is.
+  std::signal(SIGXFSZ, SIG_IGN);
   CommandLine program("reprise", "Runs large language models by replaying their captured decode step.");
   program.version("reprise " REPRISE_VERSION);
   add_generate(program);

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import tempfile
 import unittest
@@ -83,6 +84,13 @@ class Loading(unittest.TestCase):
         done = program.run_well("generate", "--pack-cache", self.directory / "file" / "x", "-m", program.MINI, "-p",
                                 "Hello", "-n", 4)
         self.assertRegex(done.stderr, r"pack cache .*cannot make the directory")
+
+    def test_a_limit_on_files_is_a_warning_like_a_full_disk(self):
+        cache = self.directory / "limited"
+        done = program.run_well("generate", "--pack-cache", cache, "-m", program.MINI, "-p", "Hello", "-n", 4,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000)))
+        self.assertRegex(done.stderr, r"pack cache .*limited.*File too large")
+        self.assertEqual(list(cache.iterdir()), [])
 
     def test_commands_that_load_no_weights_refuse_a_cache(self):
         done = program.run("compile", "-m", program.MINI, "--pack-cache")
