@@ -64,6 +64,16 @@ void StaticInputs::write_column(device::Stream& stream, const Column& column, in
 }
 
 void StaticInputs::write(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences) {
+  try {
+    write_all(stream, batch, tokens, sequences);
+  } catch (...) {
+    // The host copy has values whose copies were not queued.
+    device_is_known_ = false;
+    throw;
+  }
+}
+
+void StaticInputs::write_all(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences) {
   const auto padded = [&](const Column& column, const std::vector<int32_t>& values, int32_t rows, auto neutral) {
     const auto used = static_cast<int32_t>(values.size());
     write_column(stream, column, 0, rows,

@@ -33,7 +33,7 @@ class StaticInputs {
   /// Queues the copies that bring a step to the device, padded to the given sizes. The host copies are in use until the
   /// stream has done them. Where copies cross to a device with cores of its own, what the device has from earlier steps
   /// is not sent again: of a decode step that follows another, one copy of each of tokens, positions and slots, and
-  /// those of the tables that have got a page.
+  /// those of the tables that have got a page. After an error everything is sent.
   void write(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences);
   /// Copies may have been lost: with the next step everything is sent.
   void send_all() { device_is_known_ = false; }
@@ -57,6 +57,7 @@ class StaticInputs {
   };
   Column make_column(int64_t count);
   void copy(device::Stream& stream, const Column& column, int64_t first, int64_t count);
+  void write_all(device::Stream& stream, const StepBatch& batch, int32_t tokens, int32_t sequences);
   template <typename Value>
   void write_column(device::Stream& stream, const Column& column, int64_t first, int32_t count, Value value);
   void write_tables(device::Stream& stream, const StepBatch& batch, int32_t sequences);

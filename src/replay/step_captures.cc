@@ -212,6 +212,8 @@ StepReason StepCaptures::capture_variant(StepKind kind, int32_t size, CaptureCac
 
 void StepCaptures::capture_failed(StepKind kind, int32_t size, const std::exception& error) {
   failed_.insert(key_of(kind, size));
+  // What it brought to the device may not have got there, and the step runs all the same.
+  program_of_(kind).inputs().send_all();
   log_warning(
       "capture of {} failed, its steps run eagerly: {}",
       kind == StepKind::kDecode ? fmt::format("batch size {}", size) : fmt::format("a prompt step of {} tokens", size),
