@@ -90,7 +90,10 @@ std::vector<RequestId> EngineService::submit(std::vector<Request> requests) {
     engine->check(request);
     ids.push_back(engine->new_request_id());
     request.on_token = [this, told = std::move(request.on_token)](const TokenEvent& event) {
-      if (event.output != nullptr) --open_;
+      if (event.output != nullptr) {
+        --open_;
+        publish();  // who has the answer asks for numbers that hold it
+      }
       if (told) told(event);
     };
   }
@@ -236,8 +239,9 @@ bool EngineService::turn() {
   } catch (const std::exception& error) {
     fail(error.what());
   }
-  tell_turn_end();
   publish();
+  tell_turn_end();
+  end_drain();
   return true;
 }
 
@@ -320,10 +324,14 @@ void EngineService::publish() {
   snapshot_.graph_bytes = report.graph_bytes;
   snapshot_.arena_bytes = report.arena_bytes;
   snapshot_.generated_tokens_per_second = rate_.per_second();
-  if (state_ == ServiceState::kDraining && open_ == 0) {
-    state_ = ServiceState::kStopped;
-    changed_.notify_all();
-  }
+}
+
+/// Behind the last turn's events: who drains may then drop what delivers them.
+void EngineService::end_drain() {
+  const std::lock_guard lock(mutex_);
+  if (engine_ == nullptr || state_ != ServiceState::kDraining || open_ != 0) return;
+  state_ = ServiceState::kStopped;
+  changed_.notify_all();
 }
 
 /// The engine broke: everybody is told, and nobody gets in any more.

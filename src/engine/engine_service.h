@@ -34,7 +34,7 @@ enum class ServiceState {
 /// "loading", "ready", "draining", "stopped", "failed".
 std::string_view name_of(ServiceState state);
 
-/// What the engine's thread tells after every turn.
+/// What the engine's thread tells after every turn, and in front of the last event of a request.
 struct ServiceSnapshot {
   ServiceState state = ServiceState::kLoading;
   std::string failure;  ///< of kFailed; that an engine could not be made is its owner's to tell
@@ -136,6 +136,7 @@ class EngineService {
   void run_task(Task& task);
   void publish();
   void tell_turn_end() const;
+  void end_drain();
   void fail(std::string what);
   void shut_down();
   void end_unseen(Mail& mail, FinishReason reason, const Error& error);

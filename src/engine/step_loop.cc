@@ -392,6 +392,7 @@ void StepLoop::tell(Sequence& sequence) {
     cancel_delivering_ = false;
     std::optional<Error> failure;
     const TokenEvent event = sequence.take_event();
+    if (event.output != nullptr) count_end(event.output->finish);
     try {
       if (sequence.request().on_token) sequence.request().on_token(event);
     } catch (const std::exception& exception) {
@@ -404,12 +405,16 @@ void StepLoop::tell(Sequence& sequence) {
   delivering_ = 0;
 }
 
+/// In front of the event that tells it.
+void StepLoop::count_end(FinishReason reason) {
+  ++statistics_.finished_requests;
+  if (reason == FinishReason::kCancelled) ++statistics_.cancelled_requests;
+  if (reason == FinishReason::kError) ++statistics_.failed_requests;
+}
+
 /// Of a sequence that has ended and was told to have.
 void StepLoop::retire(Sequence& sequence) {
   scheduler_.remove(sequence);
-  ++statistics_.finished_requests;
-  if (sequence.output().finish == FinishReason::kCancelled) ++statistics_.cancelled_requests;
-  if (sequence.output().finish == FinishReason::kError) ++statistics_.failed_requests;
   sequences_.erase(sequence.id());
 }
 

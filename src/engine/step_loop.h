@@ -103,6 +103,7 @@ class StepLoop {
   void deliver_ended();
   /// Gives its callback what there is to tell.
   void tell(Sequence& sequence);
+  void count_end(FinishReason reason);
   void retire(Sequence& sequence);
 
   StepFunction step_function_;

@@ -387,6 +387,30 @@ TEST(EngineService, TellsEveryStep) {
   EXPECT_EQ(service->step_records(records[5].index).size(), records.size() - 6);
 }
 
+TEST(EngineService, ItsNumbersHoldAnAnswerBeforeItIsTold) {
+  for (const bool overlap : {false, true}) {
+    EngineOptions options = service_options();
+    options.overlap = overlap;
+    const auto service = make_service(options);
+    wait_until_loaded(*service);
+    std::promise<ServiceSnapshot> told;
+    Answer unused;
+    Request request = service_request(0, 5, unused);
+    request.on_token = [&](const TokenEvent& event) {
+      if (event.output != nullptr) told.set_value(service->snapshot());
+    };
+    service->submit(std::move(request));
+    const ServiceSnapshot snapshot = told.get_future().get();
+    EXPECT_EQ(snapshot.statistics.finished_requests, 1) << overlap;
+    EXPECT_EQ(snapshot.statistics.generated_tokens, 5) << overlap;
+    EXPECT_EQ(snapshot.statistics.decode_steps, 4) << overlap;
+    EXPECT_EQ(snapshot.counters.steps(StepKind::kDecode), 4) << overlap;
+    EXPECT_EQ(snapshot.running + snapshot.waiting, 0) << overlap;
+    EXPECT_EQ(snapshot.kv_tokens_used, 0) << overlap;
+    EXPECT_EQ(service->step_records().size(), 5u) << overlap;
+  }
+}
+
 TEST(EngineService, ShowsThatItIsAliveWhileItIsIdle) {
   const auto service = make_service();
   wait_until_loaded(*service);
