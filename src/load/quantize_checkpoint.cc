@@ -142,6 +142,8 @@ class CheckpointQuantizer {
     check_loads(output, specs);
     prepare_model_directory(output, total_bytes(specs));
     SafetensorsWriter writer(output / "model.safetensors", specs);
+    // Another may have finished one between that look and the writer's lock.
+    check_model_directory(output, 0);
     writer_ = &writer;
     total_ = checkpoint.total_bytes();
     for (const StoredTensor& tensor : checkpoint.tensors()) write_tensor(tensor);

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "load/json.h"
@@ -83,23 +86,52 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   if (std::filesystem::exists(present) && !std::filesystem::is_regular_file(present)) {
     throw Error(ErrorCode::kIo, "cannot write {}: it exists and is not a regular file", path_.string());
   }
-  descriptor_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) {
-    throw Error(ErrorCode::kIo, "cannot create {}: {}", partial_path_.string(), std::strerror(errno));
-  }
+  create();
   try {
+    // A killed writer may have left the file.
+    if (::ftruncate(descriptor_, 0) != 0) {
+      throw Error(ErrorCode::kIo, "cannot write {}: {}", partial_path_.string(), std::strerror(errno));
+    }
     write_at(0, std::as_bytes(std::span(text)));
   } catch (...) {
-    ::close(descriptor_);
-    ::unlink(partial_path_.c_str());
+    discard();
     throw;
   }
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
+  if (descriptor_ >= 0) discard();
+}
+
+void SafetensorsWriter::create() {
+  for (;;) {
+    descriptor_ = ::open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor_ < 0) {
+      throw Error(ErrorCode::kIo, "cannot create {}: {}", partial_path_.string(), std::strerror(errno));
+    }
+    int locked = 0;
+    do locked = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+    while (locked != 0 && errno == EINTR);
+    // Where the file system has no locks, writers at the same time are the user's to avoid.
+    if (locked != 0 && errno == EWOULDBLOCK) {
+      ::close(std::exchange(descriptor_, -1));
+      throw Error(ErrorCode::kInvalidArgument, "cannot write {}: another writes it", path_.string())
+          .remedy("wait until it is done, or name a new place");
+    }
+    // The file may have become another's finished or discarded one before it was locked.
+    struct stat opened{}, present{};
+    if (::fstat(descriptor_, &opened) == 0 && ::stat(partial_path_.c_str(), &present) == 0 &&
+        opened.st_ino == present.st_ino && opened.st_dev == present.st_dev) {
+      return;
+    }
+    ::close(std::exchange(descriptor_, -1));
+  }
+}
+
+void SafetensorsWriter::discard() {
+  // Before the lock goes: the name may be another's afterwards.
   ::unlink(partial_path_.c_str());
+  ::close(std::exchange(descriptor_, -1));
 }
 
 SafetensorsWriter::Place& SafetensorsWriter::place(std::string_view name) {
@@ -160,15 +192,14 @@ void SafetensorsWriter::finish() {
   if (::ftruncate(descriptor_, static_cast<off_t>(file_bytes_)) != 0) {
     throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(errno));
   }
-  // A network file system may report a full disk only here.
-  const int closed = ::close(descriptor_);
-  const int reason = errno;
-  descriptor_ = -1;
-  if (closed != 0 || ::rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    const int failure = closed != 0 ? reason : errno;
-    ::unlink(partial_path_.c_str());
+  // A network file system may report a full disk only when a descriptor is closed; this one keeps the lock meanwhile.
+  const int second = ::dup(descriptor_);
+  if (second < 0 || ::close(second) != 0 || ::rename(partial_path_.c_str(), path_.c_str()) != 0) {
+    const int failure = errno;
+    discard();
     throw Error(ErrorCode::kIo, "cannot write {}: {}", path_.string(), std::strerror(failure));
   }
+  ::close(std::exchange(descriptor_, -1));
 }
 
 }  // namespace reprise::load

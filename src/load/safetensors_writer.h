@@ -26,11 +26,12 @@ struct TensorSpec {
 
 /// Writes a safetensors file without holding its tensors: the header is made from the declared list, then the tensors
 /// come in any order, whole or in parts. The data goes to `path` + ".partial", which finish() renames; without finish()
-/// the destructor removes it, so that a reader never meets half a file. Larger elements lie first, which keeps every
-/// tensor aligned to its element.
+/// the destructor removes it, so that a reader never meets half a file. It is locked, so that nobody else writes it at
+/// the same time. Larger elements lie first, which keeps every tensor aligned to its element.
 class SafetensorsWriter {
  public:
-  /// Throws kInvalidArgument for a name declared twice, kIo when the file cannot be made.
+  /// Throws kInvalidArgument for a name declared twice and for a file that another writer is making, kIo when it cannot
+  /// be made.
   SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
   ~SafetensorsWriter();
@@ -56,6 +57,8 @@ class SafetensorsWriter {
     uint64_t bytes = 0;
     uint64_t written = 0;
   };
+  void create();
+  void discard();
   Place& place(std::string_view name);
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
 

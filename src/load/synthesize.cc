@@ -208,6 +208,8 @@ void synthesize_checkpoint(const std::string& shape, const std::filesystem::path
   uint64_t written = 0;
   for (const Shard& shard : shards) {
     SafetensorsWriter writer(directory / shard.name, shard.tensors);
+    // Another may have finished a model between that look and the first writer's lock.
+    if (written == 0) check_model_directory(directory, 0);
     for (const TensorSpec& tensor : shard.tensors) {
       const ValueStream values(quantiles, options.seed, tensor.name);
       const uint64_t elements = static_cast<uint64_t>(tensor.shape.elements());
@@ -247,6 +249,7 @@ void synthesize_hollow_checkpoint(const std::string& shape, const std::filesyste
   for (const TensorSpec& tensor : tensors) written += is_hollow(tensor) ? 0 : tensor.bytes();
   prepare_model_directory(directory, written);
   SafetensorsWriter writer(directory / "model.safetensors", tensors);
+  check_model_directory(directory, 0);  // as above
   for (const TensorSpec& tensor : tensors) {
     if (is_hollow(tensor)) {
       writer.leave_empty(tensor.name);

@@ -206,6 +206,21 @@ TEST(QuantizeCheckpoint, LeavesItsInputAloneBehindADirectoryThatIsNotThereYet) {
   EXPECT_EQ(std::filesystem::file_size(model / "model.safetensors"), bytes);
 }
 
+TEST(QuantizeCheckpoint, ASecondRunIntoTheSameDirectoryIsRefused) {
+  TemporaryDirectory directory;
+  QuantizeOptions options;
+  std::string refused;
+  options.progress = [&](const std::string&, uint64_t, uint64_t) {
+    if (!refused.empty()) return;
+    refused = error_of([&] { quantize_checkpoint(model_directory("dense"), directory / "out", {}); }).what();
+  };
+  quantize_checkpoint(model_directory("dense"), directory / "out", options);
+  EXPECT_THAT(refused, HasSubstr("another writes it"));
+  EXPECT_TRUE(Checkpoint::open(directory / "out").total_bytes() > 0);
+  EXPECT_THAT(error_of([&] { quantize_checkpoint(model_directory("dense"), directory / "out", {}); }).what(),
+              HasSubstr("already holds a model"));
+}
+
 TEST(QuantizeCheckpoint, LayersMayStayFloat) {
   for (const Convention convention : {Convention::kModelSlim, Convention::kCompressedTensors}) {
     TemporaryDirectory directory;

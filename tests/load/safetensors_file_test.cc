@@ -139,6 +139,34 @@ TEST(SafetensorsWriter, AnUnfinishedFileLeavesNothing) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
+TEST(SafetensorsWriter, ASecondWriterOfAFileIsRefusedUntilTheFirstIsDone) {
+  TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "m.safetensors";
+  SafetensorsWriter first(path, {{"w", DType::kF32, Shape{2}}});
+  first.write("w", bytes_of({1, 2}));
+  const Error refused = error_of([&] { SafetensorsWriter(path, {{"other", DType::kF32, Shape{1}}}); });
+  EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.what(), HasSubstr("another writes it"));
+  EXPECT_THAT(refused.what(), HasSubstr("m.safetensors"));
+  first.finish();
+  EXPECT_NE(SafetensorsFile::open(path).find("w"), nullptr);
+
+  SafetensorsWriter second(path, {{"other", DType::kF32, Shape{1}}});
+  second.write("other", bytes_of({3}));
+  second.finish();
+  EXPECT_NE(SafetensorsFile::open(path).find("other"), nullptr);
+}
+
+TEST(SafetensorsWriter, WhatAKilledWriterHasLeftIsReplaced) {
+  TemporaryDirectory directory;
+  write_text_file(directory / "m.safetensors.partial", std::string(4096, 'x'));
+  SafetensorsWriter writer(directory / "m.safetensors", {{"w", DType::kF32, Shape{2}}});
+  EXPECT_LT(std::filesystem::file_size(directory / "m.safetensors.partial"), 4096u);
+  writer.write("w", bytes_of({1, 2}));
+  writer.finish();
+  EXPECT_EQ(SafetensorsFile::open(directory / "m.safetensors").tensors().size(), 1u);
+}
+
 TEST(SafetensorsWriter, AFullDiskIsAnErrorThatNamesTheFile) {
   TemporaryDirectory directory;
   const std::vector<float> values(4096, 1.0f);
