@@ -141,7 +141,12 @@ Status set(Profile& profile, std::string_view key, double value) {
 Status read_file(const std::string& path, Profile& profile) {
   std::ifstream file(path);
   if (!file) return refuse(fmt::format("'{}' is neither a profile (910B3, 310P, 950) nor a file", path));
-  const nlohmann::json document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json document;
+  try {
+    document = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  } catch (const std::ios_base::failure& error) {  // of the stream's buffer: a directory, a disk that fails
+    return refuse(fmt::format("'{}' cannot be read: {}", path, error.what()));
+  }
   if (!document.is_object()) return refuse(fmt::format("'{}' is not a JSON object", path));
   const auto base = document.find("base");
   const std::optional<Profile> start = built_in(

@@ -39,6 +39,15 @@ TEST(Process, RefusesAProfileThatItDoesNotUnderstand) {
   unsetenv("REPRISE_ACL_PROFILE");
 }
 
+TEST(Process, RefusesAProfileThatIsADirectory) {
+  setenv("REPRISE_ACL_PROFILE", "/", 1);
+  EXPECT_EQ(aclInit(nullptr), ACL_ERROR_INVALID_PARAM);
+  const char* text = aclGetRecentErrMsg();
+  ASSERT_NE(text, nullptr);
+  EXPECT_THAT(std::string(text), testing::HasSubstr("'/' cannot be read"));
+  unsetenv("REPRISE_ACL_PROFILE");
+}
+
 TEST_F(Memory, CannotBeReadByTheHost) {
   int32_t* numbers = make_numbers(4);
   EXPECT_EXIT(
