@@ -9,10 +9,17 @@
 namespace reprise {
 
 /// Why a key's graph was captured once more.
-enum class RecaptureReason { kMutatedInputMoved, kInputMoved, kCoreLimitChanged, kForced, kChoiceChanged };
-inline constexpr size_t kRecaptureReasons = 5;
+enum class RecaptureReason {
+  kMutatedInputMoved,
+  kInputMoved,
+  kCoreLimitChanged,
+  kForced,
+  kChoiceChanged,
+  kUpdateFailed
+};
+inline constexpr size_t kRecaptureReasons = 6;
 /// "mutated_input_moved", "input_moved", "core_limit_changed", "forced", "choice_changed" (a kernel chooses otherwise
-/// for these lists: captured beside what is there).
+/// for these lists: captured beside what is there), "update_failed" (the call before could not bring its lists in).
 std::string_view name_of(RecaptureReason reason);
 
 /// Why a call of a method that captures ran without a captured graph.

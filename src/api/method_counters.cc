@@ -16,6 +16,8 @@ std::string_view name_of(RecaptureReason reason) {
       return "forced";
     case RecaptureReason::kChoiceChanged:
       return "choice_changed";
+    case RecaptureReason::kUpdateFailed:
+      return "update_failed";
   }
   return "unknown";
 }

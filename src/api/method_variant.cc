@@ -252,6 +252,7 @@ std::optional<RecaptureReason> MethodVariant::recapture_reason(const Entry& entr
     if (input.kind == InputKind::kCopied && entry.origins[i] != nullptr) return RecaptureReason::kInputMoved;
   }
   if (!(entry.limit == state_.stream.core_limit())) return RecaptureReason::kCoreLimitChanged;
+  if (entry.captured != nullptr && entry.captured->is_broken()) return RecaptureReason::kUpdateFailed;
   if (state_.options.compile.force_recapture) return RecaptureReason::kForced;
   return std::nullopt;
 }

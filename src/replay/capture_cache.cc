@@ -45,6 +45,10 @@ std::string GuardMiss::to_string() const {
   return fmt::format("{}: guard ({} == {}) failed: {} = {}", op, choice, captured, choice, now);
 }
 
+bool CaptureCache::Entry::is_broken() const {
+  return update_failed || std::any_of(variants.begin(), variants.end(), [](const auto& v) { return v->update_failed; });
+}
+
 int64_t CaptureCache::Entry::eager_nodes() const {
   return std::count_if(pieces.begin(), pieces.end(), [](const Piece& piece) { return piece.graph == nullptr; });
 }
@@ -171,6 +175,11 @@ CaptureCache::Entry* CaptureCache::find(std::span<const int64_t> key) {
   return place == entries_.end() ? nullptr : place->second.get();
 }
 
+void CaptureCache::erase(std::span<const int64_t> key) {
+  const auto place = entries_.find(key);
+  if (place != entries_.end()) entries_.erase(place);
+}
+
 std::optional<GuardMiss> CaptureCache::first_miss(const Entry& entry) {
   for (const ops::UpdateRecord& record : entry.records) {
     const std::vector<ops::Choice>& now = record.tiling->choices;
@@ -204,7 +213,8 @@ std::optional<GuardMiss> CaptureCache::replay(Entry& entry, device::Stream& stre
 }
 
 void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::span<const ops::HostList> lists) {
-  const auto update = [](device::Stream& update_stream, ops::UpdateRecord& record) {
+  const auto update = [&entry](device::Stream& update_stream, ops::UpdateRecord& record) {
+    entry.update_failed = true;  // until it is done
     update_stream.begin_task_update(*record.group);
     try {
       record.reissue(update_stream);
@@ -214,6 +224,7 @@ void CaptureCache::update_and_queue(Entry& entry, device::Stream& stream, std::s
       throw;
     }
     update_stream.end_task_update();
+    entry.update_failed = false;
   };
   const device::HostSpan span(device_, "update_and_replay");
   if (order_ == device::UpdateOrder::kUpdateThenReplay) {

@@ -62,7 +62,10 @@ class CaptureCache {
     device::CoreLimit limit;
     /// The same graph, captured for other choices of its kernels.
     std::vector<std::unique_ptr<Entry>> variants;
+    bool update_failed = false;  ///< of this one, not of the variants
 
+    /// An update has failed here or in a variant. Devices refuse to replay what was updated by half: capture it again.
+    bool is_broken() const;
     int64_t eager_nodes() const;
     /// Their operators: "28 paged_attention, 28 linear".
     std::string eager_operators() const;
@@ -85,6 +88,8 @@ class CaptureCache {
                  std::span<const ops::HostList> lists, device::CoreLimit limit = {});
   /// Null when there is none.
   Entry* find(std::span<const int64_t> key);
+  /// Destroys what was captured for a key, once its replays have ended; nothing to do where there is none.
+  void erase(std::span<const int64_t> key);
   /// Captures a graph beside itself for what its kernels choose for these lists. Throws what went wrong; what was there
   /// remains.
   Entry& capture_variant(Entry& entry, std::span<const ops::HostList> lists);
@@ -92,7 +97,7 @@ class CaptureCache {
   /// kernels choose, and queues its replay, in the device's order. Allocates nothing. Where there is no such variant,
   /// nothing is queued, and the first choice that differs from the entry's own is returned. When planning, an update or
   /// a piece fails, its error is thrown; a replay that is queued by then ends, with old lists. DeviceLost when it
-  /// cannot end.
+  /// cannot end. After an update that failed the entry is_broken().
   [[nodiscard]] std::optional<GuardMiss> replay(Entry& entry, device::Stream& stream,
                                                 std::span<const ops::HostList> lists);
 

@@ -75,7 +75,7 @@ struct CaptureReport {
   double milliseconds = 0;  ///< in all
   size_t graph_bytes = 0;   ///< of all captured graphs
   size_t arena_bytes = 0;   ///< of intermediates, shared by all buckets of a kind
-  int64_t recaptures = 0;   ///< because of force_recapture; no buckets of their own
+  int64_t recaptures = 0;   ///< because of force_recapture or an update that failed; no buckets of their own
   int64_t variants = 0;     ///< captured beside a bucket's graph because a kernel chose otherwise for a step's lengths
 };
 

@@ -37,8 +37,15 @@ StepCaptures::Found StepCaptures::find_for(StepKind kind, int32_t size, const St
   }
   const Key key = key_of(kind, size);
   if (!failed_.contains(key)) {
-    if (cache_.find(key) == nullptr) {
+    const CaptureCache::Entry* entry = cache_.find(key);
+    if (entry == nullptr) {
       capture_size(kind, size, 0, 1, &batch);
+    } else if (entry->is_broken()) {
+      log_warning("capturing a step of {} {} again: an update of its graph has failed", size,
+                  kind == StepKind::kDecode ? "sequences" : "prompt tokens");
+      // First, because the device may not have room for both.
+      cache_.erase(key);
+      recapture_size(kind, size, batch);
     } else if (options_.force_recapture) {
       recapture_size(kind, size, batch);
     }

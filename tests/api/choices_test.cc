@@ -15,6 +15,12 @@ auto scaled_twice() {
   };
 }
 
+bool fails = false;
+void run_unless_failing(const ops::OpCall& call) {
+  if (fails) throw Error(ErrorCode::kInternal, "the launch was made to fail");
+  switching::run(call);
+}
+
 }  // namespace
 
 TEST(Choices, ACompiledMethodCapturesBesideWhatItHasForOtherChoices) {
@@ -63,6 +69,24 @@ TEST(Choices, GraphsForOtherChoicesCountForTheLimitOfAllKeys) {
   EXPECT_EQ(method.captured_graphs(), 3) << "both choices of two rows, and one of three";
   EXPECT_EQ(method.counters().fallen_back(FallbackReason::kCaptureLimit), 3);
   EXPECT_NE(log.find("what kernels choose for the lists (1 graphs more than keys)"), std::string::npos) << log;
+}
+
+TEST(Choices, AGraphWhoseUpdateFailedIsCapturedAgain) {
+  Library library = Library::open("cpu", 1);
+  library.register_operator(switching::make_operator(switching::plan, run_unless_failing));
+  auto method = library.compile(scaled_twice());
+  const Tensor x = library.from_floats({1, 3}, std::vector<float>{1.5f, -2.0f, 0.25f});
+  const auto call = [&](int32_t length) {
+    return library.to_floats(method(x, std::vector<int32_t>{1}, std::vector<int32_t>{length}));
+  };
+  EXPECT_EQ(call(2)[0], 6);
+  fails = true;
+  EXPECT_THROW(call(3), Error);
+  fails = false;
+  EXPECT_EQ(call(4)[0], 24);
+  EXPECT_EQ(call(5)[0], 37.5);
+  EXPECT_EQ(method.counters().recaptured(RecaptureReason::kUpdateFailed), 1);
+  EXPECT_EQ(method.counters().captures, 1);
 }
 
 }  // namespace reprise

@@ -124,6 +124,33 @@ class AscendServe(unittest.TestCase):
         self.assertEqual(code, 0, log)
         self.check_watched(server)
 
+    def lose_update(self, fault, *arguments):
+        """Decode steps after a request whose step failed in an update, and what the server tells of its captures."""
+        body = body_of(1, temperature=0)
+        with running_server(*arguments) as server:
+            [expected] = texts_of([server.post("/v1/completions", body)])
+        with running_server(*arguments, ACL_FAULT=fault) as server:
+            status, answer = server.post("/v1/completions", body)
+            self.assertEqual(status, 500, answer)
+            self.assertIn(f"injected fault ({fault})", answer["error"]["message"])
+            self.assertEqual(texts_of(ask_all(server, [body] * 2, 1)), [expected] * 2)
+            steps = decode_steps(server)
+            _, _, page = server.ask("GET", "/metrics")
+            code, log = server.stop()
+        self.assertEqual(code, 0, log)
+        self.check_watched(server)
+        [recaptures] = re.findall(r"^reprise_recaptures_total\S* (\d+)$", page.decode(), re.MULTILINE)
+        return steps, int(recaptures)
+
+    def test_an_update_that_breaks_off_costs_the_requests_in_its_step(self):
+        # A begin, which changes nothing, and ends, after which nobody can say what the graph holds.
+        for fault, arguments in (("update:5", ()), ("update:6", ()),
+                                 ("update:6", ("--update-order", "update-then-replay"))):
+            with self.subTest(fault=fault, arguments=arguments):
+                steps, recaptures = self.lose_update(fault, *arguments)
+                self.assertEqual(list(steps), ["replayed"])
+                self.assertEqual(recaptures, 1)
+
     def test_a_capture_without_resources_costs_its_batch_size(self):
         bodies = [body_of(index, max_tokens=12, temperature=0) for index in range(4)]
         # The first size that is captured is the largest.
