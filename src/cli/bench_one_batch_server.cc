@@ -50,7 +50,7 @@ struct OneBatchOptions {
 struct Case {
   int32_t batch = 0, input_length = 0, output_length = 0;
   client::BatchTimes times{};
-  std::optional<double> last_throughput{};
+  std::optional<double> last_throughput{};  ///< tokens per second of decode steps, by the server's clock
 
   /// A rate needs tokens that come later than others: there is none of an answer most of which has come with the first
   /// ones.
@@ -58,9 +58,32 @@ struct Case {
     return output_length > 1 && times.latency > times.first && 2 * times.first_tokens <= times.output_tokens;
   }
   double input_throughput() const { return double{1} * batch * input_length / times.first; }
-  double output_throughput() const { return double{1} * batch * output_length / (times.latency - times.first); }
+  /// What came with the first tokens took none of the time behind them.
+  double output_throughput() const {
+    return static_cast<double>(times.output_tokens - times.first_tokens) / (times.latency - times.first);
+  }
   double overall_throughput() const { return double{1} * batch * (input_length + output_length) / times.latency; }
 };
+
+/// What a server tells of its decode steps at some time.
+struct DecodeState {
+  explicit DecodeState(client::ServerState& server)
+      : counters(server.decode_counters()), last_throughput(server.info().last_throughput) {}
+
+  client::DecodeCounters counters;
+  std::optional<double> last_throughput;
+};
+
+/// Of the decode steps between two times. What other servers say is of their last interval, which may have been before:
+/// only a new number can be of this run.
+std::optional<double> decode_throughput(const DecodeState& before, const DecodeState& after) {
+  if (before.counters.work && after.counters.work) {
+    const int64_t tokens = after.counters.work->tokens - before.counters.work->tokens;
+    const double seconds = after.counters.work->wall_seconds - before.counters.work->wall_seconds;
+    return tokens > 0 && seconds > 0 ? std::optional(static_cast<double>(tokens) / seconds) : std::nullopt;
+  }
+  return after.last_throughput == before.last_throughput ? std::nullopt : after.last_throughput;
+}
 
 class OneBatchBenchmark {
  public:
@@ -107,12 +130,12 @@ class OneBatchBenchmark {
         client::PromptSource(lengths, options_.seed).random_ids(one.batch, vocabulary_);
     write_output(fmt::format("#Input tokens: {}\n#Output tokens: {}\n", int64_t{one.batch} * one.input_length,
                              int64_t{one.batch} * one.output_length));
-    const std::optional<client::DecodeSteps> before = server_.decode_counters().steps;
+    const DecodeState before(server_);
     if (profile) control("/start_profile");
     one.times = client::run_batch(*loop_, prompts, one.output_length, options_.temperature);
     if (profile) control("/stop_profile");
-    one.last_throughput = one.has_rate() || one.output_length == 1 ? server_.info().last_throughput : std::nullopt;
-    const std::optional<client::DecodeSteps> after = server_.decode_counters().steps;
+    const DecodeState after(server_);
+    if (one.output_length > 1) one.last_throughput = decode_throughput(before, after);
     std::string text = fmt::format(
         "batch size: {}\ninput_len: {}\noutput_len: {}\nlatency: {:.2f} s\nttft: {:.2f} s\n"
         "last generation throughput: {}\ninput throughput: {:.2f} tok/s\n",
@@ -127,8 +150,10 @@ class OneBatchBenchmark {
           one.times.first_tokens, one.times.output_tokens);
     }
     if (one.times.cached_tokens) text += fmt::format("cache hit tokens: {}\n", *one.times.cached_tokens);
-    if (before && after)
-      text += fmt::format("decode steps: {}\n", client::steps_text(client::difference(*after, *before)));
+    if (before.counters.steps && after.counters.steps) {
+      const client::DecodeSteps steps = client::difference(*after.counters.steps, *before.counters.steps);
+      text += fmt::format("decode steps: {}\n", client::steps_text(steps));
+    }
     write_output(text);
     return one;
   }

@@ -2,6 +2,7 @@
 --compare-modes."""
 import json
 import re
+import time
 import unittest
 
 import program
@@ -51,20 +52,26 @@ class OneBatchServer(unittest.TestCase):
         self.assertEqual((result["output_throughput"], result["last_gen_throughput"]), (None, None))
 
     def test_lines_and_results_are_those_of_the_published_benchmark(self):
-        info = {"/get_server_info": json.dumps({"internal_states": [{"last_gen_throughput": 12.5}]})}
-        with FakeServer(lambda path, body: batch_events(body) if body else (200, b"Cache flushed.\n"), info) as server:
+        def info():
+            # A new number for each run, as of a server whose interval ends in it.
+            runs = len(server.posts("/generate"))
+            return json.dumps({"internal_states": [{"last_gen_throughput": 12.5 + runs}]})
+
+        with FakeServer(lambda path, body: batch_events(body) if body else (200, b"Cache flushed.\n"),
+                        {"/get_server_info": info}) as server:
             done = self.serve(server, "--batch-size", 2, "--input-len", 8, "--output-len", 1, 6, "--run-name", "try")
         self.assertEqual(done.returncode, 0, done.stderr)
         number = r"\d+\.\d\d"
 
-        def case(batch, length, tokens, decodes=True):
+        def case(batch, length, tokens, last, decodes=True):
             return (rf"#Input tokens: {batch * length}\n#Output tokens: {batch * tokens}\nbatch size: {batch}\n"
                     rf"input_len: {length}\noutput_len: {tokens}\nlatency: {number} s\nttft: {number} s\n"
-                    rf"last generation throughput: 12\.50 tok/s\ninput throughput: {number} tok/s\n"
+                    rf"last generation throughput: {last}\ninput throughput: {number} tok/s\n"
                     + (rf"output throughput: {number} tok/s\n" if decodes else "") + r"cache hit tokens: 0\n")
 
-        self.assertRegex(done.stdout, "^======== Warmup Begin ========\n" + case(16, 8, 6) +
-                         "======== Warmup End   ========\n\n" + case(2, 8, 1, decodes=False) + case(2, 8, 6) +
+        self.assertRegex(done.stdout, "^======== Warmup Begin ========\n" + case(16, 8, 6, r"13\.50 tok/s") +
+                         "======== Warmup End   ========\n\n" + case(2, 8, 1, "not known", decodes=False) +
+                         case(2, 8, 6, r"15\.50 tok/s") +
                          rf"\nResults are saved to {re.escape(str(self.out))}\n$")
         results = program.json_lines(self.out.read_text())
         self.assertEqual([(r["run_name"], r["batch_size"], r["input_len"], r["output_len"]) for r in results],
@@ -74,6 +81,8 @@ class OneBatchServer(unittest.TestCase):
         self.assertGreaterEqual(results[1]["latency"], 0.0645)
         self.assertLess(results[1]["ttft"], server.sent[-1][1] / 1e3 + 0.06)
         self.assertIsNone(results[0]["output_throughput"])
+        # Two of the twelve tokens had come by then.
+        self.assertLess(results[1]["output_throughput"] * (results[1]["latency"] - results[1]["ttft"]), 10.5)
         self.assertAlmostEqual(results[1]["overall_throughput"], 2 * 14 / results[1]["latency"], delta=2)
         flushes = [i for i, (path, _, _) in enumerate(server.requests) if path == "/flush_cache"]
         self.assertEqual(flushes, [0, 2, 4])
@@ -218,6 +227,23 @@ class AgainstReprise(unittest.TestCase):
                                 1, 4, "--input-len", 32, "--output-len", 8, "--result-filename", out)
         self.assertEqual(len(program.json_lines(out.read_text())), 2)
         self.assertRegex(done.stdout, r"decode steps: full: (7 of 7|\d+ of \d+) replayed")
+
+    def test_the_last_throughput_is_that_of_the_run(self):
+        # The server's own number is a mean over seconds in which it may have been idle.
+        time.sleep(0.5)
+        for case in (("--output-len", 64), ("--output-len", 1)):
+            out = program.temporary_directory(self) / "result.jsonl"
+            done = program.run_well("bench", "one-batch-server", "--model", "None", "--base-url", self.url,
+                                    "--skip-warmup", "--batch-size", 4, "--input-len", 32, *case, "--result-filename",
+                                    out)
+            result = program.json_lines(out.read_text())[0]
+            if case[1] == 1:
+                self.assertIsNone(result["last_gen_throughput"])
+                self.assertIn("last generation throughput: not known\n", done.stdout)
+            else:
+                # 252 tokens in less than the whole answer took.
+                self.assertGreater(result["last_gen_throughput"], 252 / result["latency"])
+                self.assertLess(result["last_gen_throughput"], 1e6)
 
     def test_gsm8k_gives_the_score_of_the_model_here(self):
         arguments = ["eval", "gsm8k", "--data", DATA, "--num-questions", 12, "--json"]
