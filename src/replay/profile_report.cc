@@ -94,7 +94,11 @@ void ProfileReport::add_rows() {
   for (auto& [_, row] : rows) rows_.push_back(std::move(row));
 }
 
+/// A device may be timed by nobody: then nothing is known of when it was idle.
+bool ProfileReport::lacks_kernel_times() const { return profile_.work().empty() && !profile_.spans().empty(); }
+
 void ProfileReport::add_idle() {
+  if (lacks_kernel_times()) return;
   // What ran, as intervals in order that do not overlap.
   std::vector<std::pair<int64_t, int64_t>> busy;
   for (const device::WorkRecord& work : profile_.work()) busy.emplace_back(work.begin, work.end);
@@ -156,7 +160,7 @@ std::string ProfileReport::table(std::vector<ProfileRow> rows) const {
   }
   return text + dashes +
          fmt::format("Self CPU time total: {}\nSelf Device time total: {}\n", time_text(host_total_),
-                     time_text(device_total_));
+                     lacks_kernel_times() ? "not known" : time_text(device_total_));
 }
 
 std::string ProfileReport::tables() const {
@@ -167,8 +171,13 @@ std::string ProfileReport::tables() const {
   };
   sort_by(by_device, &ProfileRow::self_device);
   sort_by(by_host, &ProfileRow::total_host);
-  std::string text = "Sorted by Device Time:\n" + table(std::move(by_device)) + "\nSorted by CPU Time:\n" +
-                     table(std::move(by_host)) + "\n";
+  std::string text;
+  if (lacks_kernel_times()) {
+    text = "This device gives no times of kernels: its columns are 0, and how long it was idle is not known.\n";
+  } else {
+    text = "Sorted by Device Time:\n" + table(std::move(by_device));
+  }
+  text += "\nSorted by CPU Time:\n" + table(std::move(by_host)) + "\n";
   for (const StepIdle& step : idle_) {
     text += fmt::format("Idle share of a {}: {:.1f}% ({:.3f} ms, kernels {:.3f} ms; the middle one of {})\n", step.name,
                         100 * step.idle_share(), step.milliseconds, step.kernel_milliseconds, step.steps);

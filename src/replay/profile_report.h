@@ -38,7 +38,7 @@ class ProfileReport {
   const std::vector<StepIdle>& idle() const { return idle_; }
 
   /// Two tables of the ten rows that took most, by device time and by host time, in the columns of torch's profiler;
-  /// then how far each kind of step was idle.
+  /// then how far each kind of step was idle. Of a device that gives no times of kernels only the second table.
   std::string tables() const;
   /// The Trace Event Format, which Perfetto and Chromium's developer tools open: host threads, device streams, memory
   /// in use.
@@ -49,6 +49,7 @@ class ProfileReport {
  private:
   void add_rows();
   void add_idle();
+  bool lacks_kernel_times() const;
   const ops::LaunchLabel* label(uint16_t number) const;
   std::string table(std::vector<ProfileRow> rows) const;
 

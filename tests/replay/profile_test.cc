@@ -176,6 +176,22 @@ TEST(Profile, TablesHaveTheColumnsOfTorch) {
   }
 }
 
+TEST(Profile, OfADeviceThatGivesNoTimesOfKernelsHasNoIdleShare) {
+  StepHarness harness(profile_options());
+  Profile profile(harness.device());
+  profile.begin_span("decode step of 1", 0);
+  profile.end_span();
+  profile.stop();
+  const ProfileReport report(profile, {});
+  EXPECT_TRUE(report.idle().empty());
+  const std::string tables = report.tables();
+  EXPECT_TRUE(tables.starts_with("This device gives no times of kernels: ")) << tables;
+  EXPECT_EQ(tables.find("Idle share"), std::string::npos) << tables;
+  EXPECT_EQ(tables.find("Sorted by Device Time"), std::string::npos) << tables;
+  EXPECT_NE(tables.find("Sorted by CPU Time"), std::string::npos) << tables;
+  EXPECT_NE(tables.find("Self Device time total: not known\n"), std::string::npos) << tables;
+}
+
 TEST(Profile, FilesAreWhatToolsRead) {
   const std::filesystem::path directory = std::filesystem::path(testing::TempDir()) / "profile_files";
   StepHarness harness(profile_options());
