@@ -279,6 +279,7 @@ void Engine::start_profile(std::filesystem::path directory, int64_t steps) {
   if (parts.profile != nullptr && !parts.profile_text) {
     throw Error(ErrorCode::kFailedPrecondition, "a profile is running already").remedy("stop it first");
   }
+  replay::ProfileRecording::make_directory(directory);
   parts.profile_directory = std::move(directory);
   parts.profile_text.reset();
   parts.profile.reset();  // the old one, before the device tells the new one

@@ -114,7 +114,7 @@ class Engine {
   int32_t open_requests() const;  ///< whose last event is still to come
 
   /// Profiles what runs from here on, for `steps` steps (0: until stop_profile()), and writes the files of
-  /// replay::ProfileRecording. kFailedPrecondition while one is running.
+  /// replay::ProfileRecording. kFailedPrecondition while one is running, kIo when the directory cannot be made.
   void start_profile(std::filesystem::path directory, int64_t steps = 0);
   /// Ends it. Gives its tables and where its files are, also of one that has ended by its steps. kFailedPrecondition
   /// without any, kIo.

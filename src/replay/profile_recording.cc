@@ -23,11 +23,15 @@ ProfileRecording::ProfileRecording(GraphRunner& runner, int64_t most_steps, std:
 
 ProfileRecording::~ProfileRecording() = default;
 
-std::string ProfileRecording::save(const std::filesystem::path& directory) {
-  profile_.stop();
+void ProfileRecording::make_directory(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(ErrorCode::kIo, "cannot make {}: {}", directory.string(), error.message());
+}
+
+std::string ProfileRecording::save(const std::filesystem::path& directory) {
+  profile_.stop();
+  make_directory(directory);
   const ProfileReport report(profile_, runner_.labels().all());
   const std::string tables = report.tables();
   write_profile_file(directory / "tables.txt", tables);

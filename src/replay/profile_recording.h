@@ -21,6 +21,8 @@ class ProfileRecording {
   ProfileRecording(const ProfileRecording&) = delete;
   ProfileRecording& operator=(const ProfileRecording&) = delete;
 
+  /// Makes where a profile is to be saved, so that a place where nothing can be written is told before it begins. kIo.
+  static void make_directory(const std::filesystem::path& directory);
   /// Ends it and writes into a directory, which is made: tables.txt, trace.json (for Perfetto) and memory.json. Gives
   /// the tables, and behind them where the files are. kIo.
   std::string save(const std::filesystem::path& directory);

@@ -1,5 +1,6 @@
 """Profiles of captures and of running steps, as a user asks for them."""
 import json
+import shutil
 import unittest
 
 import program
@@ -143,6 +144,13 @@ class StepProfile(unittest.TestCase):
 
             for body in ({"output_dir": "/tmp/x"}, {"num_steps": 0}, {"with_stack": True}, {"other": 1}):
                 self.assertEqual(server.ask("POST", "/start_profile", body)[0], 400, body)
+            # Where nothing can be written is told at once, and a profile may be asked for again.
+            shutil.rmtree(directory)
+            directory.write_text("")
+            status, _, fault = server.ask("POST", "/start_profile")
+            self.assertEqual(status, 500)
+            self.assertIn(b"cannot make ", fault)
+            directory.unlink()
             # One that is running when the server ends.
             self.assertEqual(server.ask("POST", "/start_profile", {"activities": ["CPU"], "with_stack": False})[0], 200)
         finally:
