@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -109,6 +110,13 @@ void append_entry(const Argument& option, const YamlNode& value, std::vector<Arg
   arguments.push_back(std::move(argument));
 }
 
+/// What all names of an option have in common.
+std::string first_name(const std::string& name, const KnownOption& option) {
+  if (!option.name.empty()) return option.name;
+  const SglangFlag* flag = find_sglang_flag(name);
+  return flag != nullptr && flag->treatment == SglangTreatment::kRenamed ? std::string(flag->target) : name;
+}
+
 /// The keys of the file are options without their dashes; words may be joined by '_' as well.
 std::vector<Argument> read_file_arguments(const std::string& text, const std::string& name,
                                           const FindOption& find_option) {
@@ -118,6 +126,7 @@ std::vector<Argument> read_file_arguments(const std::string& text, const std::st
                 root.describe());
   }
   std::vector<Argument> arguments;
+  std::map<std::string, const YamlEntry*> given;  // by the option's first name
   for (const YamlEntry& entry : root.entries) {
     Argument argument;
     argument.place = fmt::format("{}, line {}", name, entry.line);
@@ -135,7 +144,13 @@ std::vector<Argument> read_file_arguments(const std::string& text, const std::st
       throw Error(ErrorCode::kInvalidArgument, "{}: {} is {}, must be true or false", argument.place, entry.key,
                   entry.value.describe());
     }
+    const size_t before = arguments.size();
     if (!is_default) append_entry(argument, entry.value, arguments);
+    if (arguments.size() == before) continue;
+    const auto [same, is_first] = given.emplace(first_name(argument.name, option), &entry);
+    if (is_first) continue;
+    throw Error(ErrorCode::kInvalidArgument, "{}: '{}' is another name of '{}', which was given in line {} already",
+                argument.place, entry.key, same->second->key, same->second->line);
   }
   return arguments;
 }

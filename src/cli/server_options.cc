@@ -23,6 +23,15 @@ void require(bool allowed, const char* option, const std::string& value, const c
   if (!allowed) throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be {}", option, value, range);
 }
 
+/// What --cors-origin may be: nothing, any, or what a browser sends: scheme, host and port.
+bool is_origin(std::string_view text) {
+  if (text.empty() || text == "*" || text == "null") return true;
+  const size_t scheme = text.find("://");
+  if (scheme == 0 || scheme == std::string_view::npos || text.find_first_of("\r\n \t") != text.npos) return false;
+  const std::string_view host = text.substr(scheme + 3);
+  return !host.empty() && host.find('/') == std::string_view::npos;
+}
+
 }  // namespace
 
 void ServerOptions::add(CommandLine& command) {
@@ -98,8 +107,8 @@ void ServerOptions::check() const {
   require(http_threads >= 1 && http_threads <= 64, "--http-threads", fmt::format("{}", http_threads),
           "between 1 and 64");
   require(decode_log_interval >= 0, "--decode-log-interval", fmt::format("{}", decode_log_interval), "at least 0");
-  const bool proper_origin = cors_origin.find_first_of("\r\n \t") == std::string::npos;
-  require(proper_origin, "--cors-origin", "a text with white space", "an origin such as https://example.org, or *");
+  require(is_origin(cors_origin), "--cors-origin", fmt::format("'{}'", cors_origin),
+          "an origin such as https://example.org, without a path, or *");
 }
 
 std::string ServerOptions::effective_api_key() const {

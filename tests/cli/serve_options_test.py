@@ -12,7 +12,7 @@ VALUES = {"--served-model-name": "name", "--chat-template": "file", "--sampling-
           "--quantization": "w8a8_int8", "--host": "::1", "--api-key": "key", "--device": "cpu", "--log-level": "error",
           "--dtype": "float32", "--kv-cache-dtype": "int8", "--init-expert-location": "trivial",
           "--ep-dispatch-algorithm": "dynamic", "--model-path": "other", "--http-threads": "3", "--stream-gather-ms": "7",
-          "--mode": "eager", "--kv-dtype": "int8",
+          "--mode": "eager", "--kv-dtype": "int8", "--cors-origin": "https://example.org",
           "--compilation-config": '{"splitting_ops": ["linear"]}'}
 
 
@@ -138,7 +138,11 @@ class ServeOptions(unittest.TestCase):
                             ("max-total-tokens: x", "--kv-tokens: 'x' is not"), ("option: [foo=1]", "--option: there is no"),
                             ("disable-pass: [x]", "--disable-pass: there is no pass 'x'"),
                             ("graph-bs: [1, 0]", "--graph-bs: graph batch size 0"), ("page-size: 0", "--page-size is 0"),
-                            ("device: abacus", "--device: there is no device"), ("mode: static", "--mode: mode 'static'"),
+                            ("device: abacus", "--device: there is no device"),
+                            ("cors-origin: example.org", "--cors-origin is 'example.org', must be an origin"),
+                            ("cors-origin: https://example.org/", "--cors-origin is 'https://example.org/', must be"),
+                            ("model-path: e", "'model-path' is another name of 'model', which was given in line 1"),
+                            ("mode: static", "--mode: mode 'static'"),
                             ("max-context: 5000", "--max-context is 5000, must be between 0 and 2048"),
                             ("retrace-every: -1", "--retrace-every is -1"), ("expert-load: true", "--expert-load: the"),
                             ("compilation-config: {splitting_ops: [linear]}", "--compilation-config cuts graphs"),

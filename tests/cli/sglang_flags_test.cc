@@ -193,6 +193,9 @@ TEST(ServeArguments, FaultsOfAFileAreToldWithTheirLine) {
               HasSubstr("a.yaml, line 2: there is no option 'modle'"));
   EXPECT_THAT(refused_file("model: d\ndiscrete: maybe\n", ErrorCode::kInvalidArgument),
               HasSubstr("a.yaml, line 2: discrete is maybe, must be true or false"));
+  EXPECT_THAT(refused_file("graph-bs: [1, 2]\nmodel: d\ncuda_graph_bs: 4\n", ErrorCode::kInvalidArgument),
+              HasSubstr("line 3: 'cuda_graph_bs' is another name of 'graph-bs', which was given in line 1 already"));
+  EXPECT_THAT(merge("graph-bs: null\ncuda_graph_bs: 4\n", {}), ElementsAre("--graph-bs=4"));
   EXPECT_THAT(refused_file("config: b.yaml\n", ErrorCode::kInvalidArgument), HasSubstr("there is no option 'config'"));
   EXPECT_THAT(refused_file("model: d\n\ntp-size: 2\n", ErrorCode::kUnsupported),
               HasSubstr("a.yaml, line 3: --tp-size 2 is not built"));
