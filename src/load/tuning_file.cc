@@ -99,7 +99,14 @@ TuningFile::Machines TuningFile::read() {
                   kTuningVersion);
     }
     Machines machines;
-    for (const auto& [machine, choices] : json["machines"].items()) machines[machine] = choices_of(choices);
+    for (const auto& [machine, choices] : json["machines"].items()) {
+      try {
+        machines[machine] = choices_of(choices);
+      } catch (const Error& error) {
+        // The others' choices are as good as before.
+        if (machine == machine_) problem_ = error.what();
+      }
+    }
     return machines;
   } catch (const std::exception& error) {
     problem_ = error.what();

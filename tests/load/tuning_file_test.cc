@@ -90,6 +90,22 @@ TEST(TuningFile, IgnoresADamagedFileAndReplacesIt) {
   }
 }
 
+TEST(TuningFile, KeepsTheSoundMachinesBesideADamagedOne) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory / "autotune.json";
+  for (const char* damaged : {"other", "one"}) {
+    write_text_file(path, fmt::format(R"({{"reprise_autotune": 1, "machines":
+        {{"{}": {{"x": 5}}, "{}": {{"a": "b"}}, "third": {{"c": "d"}}}}}})",
+                                      damaged, damaged == std::string("one") ? "other" : "one"));
+    TuningFile file(path, "one");
+    EXPECT_EQ(file.problem().empty(), damaged == std::string("other"));
+    EXPECT_EQ(file.choices().size(), damaged == std::string("other") ? 1u : 0u);
+    file.write({{"a", "b"}});
+    EXPECT_EQ(TuningFile(path, "one").choices(), (TuningChoices{{"a", "b"}}));
+    EXPECT_EQ(TuningFile(path, "third").choices(), (TuningChoices{{"c", "d"}}));
+  }
+}
+
 TEST(TuningFile, LeavesWhatOthersHaveWrittenAsItIs) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory / "config.json";
