@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -213,6 +214,10 @@ void add_quantize(CommandLine& program) {
   command.on_run([options, &command] {
     for (const char* name : {"--calibration-texts", "--device", "--threads", "--dtype"}) {
       if (command.given(name)) options->calibration_option = name;
+    }
+    // Before its parent is taken for the directory of a file of that name.
+    if (!std::filesystem::exists(options->session.model)) {
+      throw Error(ErrorCode::kNotFound, "there is no model at {}", options->session.model);
     }
     return run_quantize(*options);
   });

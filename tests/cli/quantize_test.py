@@ -69,6 +69,11 @@ class Quantize(unittest.TestCase):
                 self.assertIn(message, done.stderr)
                 self.assertFalse((self.directory / "out").exists())
 
+    def test_a_model_that_is_not_there_is_not_looked_for_in_the_parent(self):
+        done = program.run("quantize", "-m", "nowhere", "-o", self.directory / "out", cwd=program.MINI)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("there is no model at nowhere", done.stderr)
+
     def test_a_directory_that_holds_a_model_is_left_alone(self):
         self.quantize()
         done = program.run("quantize", "-m", program.MINI, "-o", self.directory / "out")
