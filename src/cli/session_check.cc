@@ -98,6 +98,9 @@ void SessionOptions::check_ranges() const {
         {.sizes = graph_batch_sizes, .max_size = graph_max_batch_size, .max_running = 1, .padding = true});
   });
   naming("--prefill-graph-tokens", [&] { replay::choose_prefill_sizes(prefill_graph_tokens, max_prefill_tokens); });
+  if (given("--autotune-cache") && autotune_cache.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--autotune-cache names no file");
+  }
   if (!autotune && !autotune_cache.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "--autotune-cache is '{}', but nothing is tuned", autotune_cache)
         .remedy("add --autotune");

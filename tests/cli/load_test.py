@@ -185,6 +185,9 @@ class Autotuning(unittest.TestCase):
         done = program.run("generate", "-m", program.MINI, "-p", "Hello", "--autotune-cache", "x.json")
         self.assertEqual(done.returncode, 2)
         self.assertIn("add --autotune", done.stderr)
+        done = program.run("generate", "-m", program.MINI, "-p", "Hello", "--autotune", "--autotune-cache", "")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--autotune-cache names no file", done.stderr)
         done = program.run("compile", "-m", program.MINI, "--autotune")
         self.assertEqual(done.returncode, 2)
 
