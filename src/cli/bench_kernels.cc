@@ -47,6 +47,7 @@ struct KernelsOptions {
   int32_t rounds = 7;
   int32_t working_set = 0;  ///< MiB
   std::vector<std::string> kernels = kKernelNames;
+  bool are_named = false;  ///< by the user
   bool json = false;
   KernelCaseOptions cases;
 };
@@ -66,6 +67,9 @@ struct Row {
 };
 
 load::ModelConfig config_of(const KernelsOptions& options) {
+  if (!options.model.empty() && !std::filesystem::exists(options.model)) {
+    throw Error(ErrorCode::kNotFound, "there is no model at {}", options.model);
+  }
   if (!options.model.empty()) return load::ModelConfig::load(load::model_directory(options.model));
   const std::optional<std::string> text = load::config_of_shape(options.shape);
   if (!text) {
@@ -90,6 +94,12 @@ class KernelsBench {
     const auto wanted = [&](const std::string& name) {
       return std::find(options_.kernels.begin(), options_.kernels.end(), name) != options_.kernels.end();
     };
+    // Without --kernels the list has those that other models use.
+    for (const std::string& name : options_.are_named ? options_.kernels : std::vector<std::string>()) {
+      if (cases_.count([&](const std::string& kernel) { return kernel == name; }) == 0) {
+        throw Error(ErrorCode::kInvalidArgument, "--kernels: the model does not use {}", name);
+      }
+    }
     const size_t total = cases_.count(wanted);
     ProgressBar bar;
     cases_.each(wanted, [&](KernelCase&& one) {
@@ -267,6 +277,7 @@ void add_bench_kernels(CommandLine& bench) {
     if (command.given("--model") && command.given("--shape")) {
       throw Error(ErrorCode::kInvalidArgument, "--shape goes without --model, which has shapes of its own");
     }
+    options->are_named = command.given("--kernels");
     return run_kernels(*options);
   });
 }

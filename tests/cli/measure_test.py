@@ -331,7 +331,8 @@ class Bench(unittest.TestCase):
         self.assertRegex(done.stdout, r"\nrms_norm \d+ .* -\n")
 
     def test_wrong_options_are_named(self):
-        for arguments in (("kernels", "--rows", "0"), ("kernels", "--kernels", "conv"), ("decode", "--batch-size", "0"), ("decode", "--input-len", "1"),
+        for arguments in (("kernels", "--rows", "0"), ("kernels", "--kernels", "conv"),
+                          ("kernels", "--kernels", "rms_norm,moe_experts"), ("decode", "--batch-size", "0"), ("decode", "--input-len", "1"),
                           ("decode", "--input-len", "4000"), ("decode", "--modes", "fast"),
                           ("prefill", "--input-len", "1"), ("replay", "--rounds", "0"), ("replay", "--mode", "full")):
             done = program.run("bench", *arguments, "-m", program.MINI)
