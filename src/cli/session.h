@@ -77,7 +77,7 @@ struct SessionOptions {
   void set_compile_options();
   void check_ranges() const;
   /// What only some modes can do.
-  void check_mode(replay::Mode mode) const;
+  void check_mode(replay::Mode chosen) const;
 
   const CommandLine* command_ = nullptr;
 };

@@ -107,13 +107,13 @@ void SessionOptions::check_ranges() const {
   }
 }
 
-void SessionOptions::check_mode(replay::Mode mode) const {
-  const bool captures = mode == replay::Mode::kFull || mode == replay::Mode::kPiecewise;
+void SessionOptions::check_mode(replay::Mode chosen) const {
+  const bool captures = chosen == replay::Mode::kFull || chosen == replay::Mode::kPiecewise;
   if (!prefill_graph_tokens.empty() && !captures) {
     throw Error(ErrorCode::kInvalidArgument, "--prefill-graph-tokens captures prompt steps, which --mode {} does not",
-                name_of(mode));
+                name_of(chosen));
   }
-  if (!compilation_config.empty() && mode != replay::Mode::kPiecewise) {
+  if (!compilation_config.empty() && chosen != replay::Mode::kPiecewise) {
     throw Error(ErrorCode::kInvalidArgument, "--compilation-config cuts graphs, which only --mode piecewise does");
   }
 }
