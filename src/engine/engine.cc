@@ -218,7 +218,7 @@ struct Engine::Parts {
     record.replayed = record.reason == replay::StepReason::kReplayed;
     record.sequences = batch.sequences();
     record.tokens = batch.tokens();
-    record.kv_tokens_used = int64_t{pool.usable_pages() - pool.free_pages()} * pool.page_size();
+    record.kv_tokens_used = pool.used_tokens();
     if (record.replayed) {
       record.bucket = batch.is_decode() ? replay::bucket_for(runner.buckets(), batch.sequences()) : batch.tokens();
     }

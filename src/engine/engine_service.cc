@@ -311,7 +311,7 @@ void EngineService::publish() {
   snapshot_.running = engine_->running();
   snapshot_.waiting = engine_->waiting();
   snapshot_.kv_tokens_capacity = pool.usable_tokens();
-  snapshot_.kv_tokens_used = int64_t{pool.usable_pages() - pool.free_pages()} * pool.page_size();
+  snapshot_.kv_tokens_used = pool.used_tokens();
   snapshot_.kv_tokens_cached = int64_t{pool.cached_pages()} * pool.page_size();
   snapshot_.statistics = engine_->statistics();
   snapshot_.counters = engine_->runner().counters();

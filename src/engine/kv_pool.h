@@ -50,6 +50,8 @@ class KvPool {
   int32_t usable_pages() const { return pages_ - scratch_pages_; }
   /// Tokens that requests can have when nothing runs.
   int64_t usable_tokens() const { return int64_t{usable_pages()} * options_.page_size; }
+  /// Tokens in the pages that requests hold.
+  int64_t used_tokens() const { return int64_t{usable_pages() - free_pages()} * options_.page_size; }
   int32_t pages_for(int64_t tokens) const {
     return static_cast<int32_t>((tokens + options_.page_size - 1) / options_.page_size);
   }
