@@ -80,7 +80,7 @@ class MethodVariant {
     std::vector<Tensor> outputs;  ///< handed out again at every call
   };
 
-  bool captures() const { return state_.options.mode == Mode::kFull || state_.options.mode == Mode::kPiecewise; }
+  bool captures() const { return replay::captures(state_.options.mode); }
   void classify();
   bool is_updatable(graph::ValueId list) const;
   void make_key(std::span<const compile::Argument> arguments);

@@ -8,7 +8,6 @@ namespace {
 
 using replay::Mode;
 
-bool captures(Mode mode) { return mode == Mode::kFull || mode == Mode::kPiecewise; }
 bool optimises(Mode mode) { return mode != Mode::kEager && mode != Mode::kAotEager; }
 
 const std::set<std::string> kOfCaptures = {"capture_limit", "capture_error_mode", "force_recapture"};

@@ -16,8 +16,6 @@
 namespace reprise::cli {
 namespace {
 
-bool captures(replay::Mode mode) { return mode == replay::Mode::kFull || mode == replay::Mode::kPiecewise; }
-
 std::optional<DType> parse_dtype(const std::string& name) {
   return name == "auto" ? std::nullopt : dtype_from_name(name);
 }

@@ -108,8 +108,7 @@ void SessionOptions::check_ranges() const {
 }
 
 void SessionOptions::check_mode(replay::Mode chosen) const {
-  const bool captures = chosen == replay::Mode::kFull || chosen == replay::Mode::kPiecewise;
-  if (!prefill_graph_tokens.empty() && !captures) {
+  if (!prefill_graph_tokens.empty() && !captures(chosen)) {
     throw Error(ErrorCode::kInvalidArgument, "--prefill-graph-tokens captures prompt steps, which --mode {} does not",
                 name_of(chosen));
   }
@@ -129,7 +128,7 @@ void SessionOptions::check() const {
   if (command_ != nullptr && !command_->long_name("--mode").empty()) {
     const replay::Mode chosen = parse_mode(mode);
     check_mode(chosen);
-    if (profile_capture && chosen != replay::Mode::kFull && chosen != replay::Mode::kPiecewise) {
+    if (profile_capture && !captures(chosen)) {
       throw Error(ErrorCode::kInvalidArgument, "--profile-capture profiles captures, which --mode {} does not make",
                   mode);
     }

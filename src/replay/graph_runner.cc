@@ -248,7 +248,7 @@ class GraphRunner::Implementation {
     log_warning("{}; captured: {}", budget.text, fmt::join(buckets_, ", "));
   }
 
-  bool captures() const { return options_.mode == Mode::kFull || options_.mode == Mode::kPiecewise; }
+  bool captures() const { return replay::captures(options_.mode); }
 
   StepLimits eager_limits() const {
     const int32_t sequences = options_.buckets.max_running;

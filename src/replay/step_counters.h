@@ -10,6 +10,9 @@ namespace reprise::replay {
 /// How a step may run; see docs/architecture.md for what each stands for.
 enum class Mode { kEager, kAotEager, kForceEager, kFull, kPiecewise };
 
+/// Whether steps of this mode are replayed from captured graphs.
+constexpr bool captures(Mode mode) { return mode == Mode::kFull || mode == Mode::kPiecewise; }
+
 /// "eager", "aot_eager", "force_eager", "full", "piecewise".
 std::string_view name_of(Mode mode);
 std::optional<Mode> mode_from_name(std::string_view name);
