@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "emulator/operators/axis.h"
 #include "emulator/operators/kernel_call.h"
 #include "emulator/operators/plan.h"
 #include "emulator/operators/rows.h"
@@ -11,22 +12,6 @@ namespace reprise::emulator {
 namespace {
 
 bool is_index(aclDataType dtype) { return dtype == ACL_INT32 || dtype == ACL_INT64; }
-
-/// Tensors as [outer, size, inner]: the rows of inner elements that an index selects along the axis of `size`.
-struct SelectParameters {
-  int64_t outer = 1;
-  int64_t size = 1;
-  int64_t inner = 1;
-};
-
-SelectParameters around(const TensorArgument& tensor, int64_t axis) {
-  SelectParameters parameters;
-  for (int64_t i = 0; i < tensor.rank; ++i) {
-    int64_t& part = i < axis ? parameters.outer : i == axis ? parameters.size : parameters.inner;
-    part *= tensor.dims[static_cast<size_t>(i)];
-  }
-  return parameters;
-}
 
 /// Rows that an index outside selects. The real operators say nothing of them; NaN (or 0) shows whoever reads them.
 void write_undefined(const HostTensor& out, int64_t first, int64_t count) {
@@ -38,7 +23,7 @@ void write_undefined(const HostTensor& out, int64_t first, int64_t count) {
   }
 }
 
-bool run_gather(const KernelCall<SelectParameters>& call) {
+bool run_gather(const KernelCall<AxisSplit>& call) {
   const auto& [outer, size, inner] = call.parameters();
   const HostTensor& from = call[0];
   const HostTensor& index = call[1];
@@ -62,14 +47,14 @@ KernelCost gather_cost(const ArgumentReader& arguments) {
   return {.bytes_read = tensors[2].bytes() + tensors[1].bytes(), .bytes_written = tensors[2].bytes()};
 }
 
-constexpr Kernel kGather = make_kernel<SelectParameters, run_gather, gather_cost>("GatherV2");
+constexpr Kernel kGather = make_kernel<AxisSplit, run_gather, gather_cost>("GatherV2");
 
 void add_gather(Plan& plan, const TensorArgument& from, int64_t axis, const TensorArgument& index,
                 const TensorArgument& out) {
   require(is_index(index.dtype), "the index has dtype {}, expected int32 or int64", static_cast<int>(index.dtype));
   require(from.dtype == out.dtype, "out has dtype {}, expected {}", static_cast<int>(out.dtype),
           static_cast<int>(from.dtype));
-  const SelectParameters parameters = around(from, axis);
+  const AxisSplit parameters = split_at(from, axis);
   require(out.elements() == parameters.outer * index.elements() * parameters.inner, "out has the wrong shape");
   plan.launch(kGather, {plan.contiguous(from), plan.contiguous(index)}, {plan.staged(out)}, parameters);
 }
@@ -135,11 +120,11 @@ void build_scatter_update(Plan& plan, aclTensor* data_ref, const aclTensor* indi
   plan.launch(kScatterUpdate, {plan.contiguous(index), plan.contiguous(from)}, {data}, parameters, {}, from.dims[0]);
 }
 
-bool run_arg_max(const KernelCall<SelectParameters>& call) {
+bool run_arg_max(const KernelCall<AxisSplit>& call) {
   const auto& [outer, size, inner] = call.parameters();
   std::vector<float> values = read_all(call[0]);
   for (int64_t line = 0; line < outer * inner; ++line) {
-    const int64_t first = line / inner * size * inner + line % inner;
+    const int64_t first = call.parameters().first_of(line);
     int64_t best = 0;
     for (int64_t i = 1; i < size; ++i) {
       const float value = values[static_cast<size_t>(first + i * inner)];
@@ -151,14 +136,14 @@ bool run_arg_max(const KernelCall<SelectParameters>& call) {
   return true;
 }
 
-constexpr Kernel kArgMax = make_kernel<SelectParameters, run_arg_max>("ArgMaxV2");
+constexpr Kernel kArgMax = make_kernel<AxisSplit, run_arg_max>("ArgMaxV2");
 
 void build_arg_max(Plan& plan, const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out) {
   const TensorArgument x = plan.input(self, "self");
   const TensorArgument y = plan.output(out, "out");
   if (dim < 0) dim += x.rank;
   require(dim >= 0 && dim < x.rank && x.elements() > 0, "dim is {} of {}", dim, x.rank);
-  const SelectParameters parameters = around(x, dim);
+  const AxisSplit parameters = split_at(x, dim);
   require(is_float(x.dtype) && is_index(y.dtype), "the dtypes are {} and {}", static_cast<int>(x.dtype),
           static_cast<int>(y.dtype));
   require(y.rank == x.rank - (keepdim ? 0 : 1) && y.elements() == parameters.outer * parameters.inner,
@@ -195,6 +180,21 @@ aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor* self, int64_t dim,
   });
 }
 
+aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out,
+                                          uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return phase_one("aclnnGatherV2", workspaceSize, executor, [&](Plan& plan) {
+    const TensorArgument from = plan.input(self, "self");
+    const TensorArgument rows = plan.input(index, "index");
+    const TensorArgument to = plan.output(out, "out");
+    const int64_t axis = axis_of(from, dim);
+    std::vector<int64_t> shape(from.shape().begin(), from.shape().end());
+    if (!shape.empty()) shape.erase(shape.begin() + axis);
+    shape.insert(shape.begin() + std::min<int64_t>(axis, from.rank), rows.shape().begin(), rows.shape().end());
+    require(std::ranges::equal(to.shape(), shape), "out has the wrong shape");
+    add_gather(plan, from, axis, rows, to);
+  });
+}
+
 aclnnStatus aclnnInplaceScatterUpdateGetWorkspaceSize(aclTensor* dataRef, const aclTensor* indices,
                                                       const aclTensor* updates, int64_t axis, uint64_t* workspaceSize,
                                                       aclOpExecutor** executor) {
@@ -212,5 +212,6 @@ aclnnStatus aclnnArgMaxGetWorkspaceSize(const aclTensor* self, const int64_t dim
 
 EMULATOR_PHASE_TWO(aclnnEmbedding)
 EMULATOR_PHASE_TWO(aclnnIndexSelect)
+EMULATOR_PHASE_TWO(aclnnGatherV2)
 EMULATOR_PHASE_TWO(aclnnInplaceScatterUpdate)
 EMULATOR_PHASE_TWO(aclnnArgMax)

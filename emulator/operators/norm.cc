@@ -1,43 +1,14 @@
-// Root-mean-square norms, by themselves and fused with the addition before and the quantisation behind. Fused ones
-// round where separate operators would store.
+#include "emulator/operators/norm.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "emulator/operators/kernel_call.h"
 #include "emulator/operators/lanes.h"
-#include "emulator/operators/plan.h"
 #include "emulator/operators/quantize_rows.h"
 #include "emulator/operators/rows.h"
 
 namespace reprise::emulator {
 namespace {
-
-enum class After : int32_t { kNothing, kCast, kQuantize, kDynamicQuantize };
-
-struct NormParameters {
-  double epsilon = 0;
-  int64_t columns = 1;  ///< elements that are normed together: of gamma
-  After after = After::kNothing;
-  int32_t divide = 0;
-};
-
-// The tensors of all norm kernels; absent ones are undefined.
-enum NormTensor : size_t {
-  kX1,
-  kX2,
-  kGamma,
-  kScales1,
-  kScales2,
-  kZeroPoints1,
-  kZeroPoints2,
-  kY1,
-  kY2,
-  kRstd,
-  kSum,
-  kScale1,
-  kScale2,
-  kNormTensors
-};
 
 /// What follows the norm, for one of the two outputs.
 class RowQuantizer {
@@ -70,13 +41,15 @@ class RowQuantizer {
   std::vector<float> smoothed_;
 };
 
+}  // namespace
+
 bool run_norm(const KernelCall<NormParameters>& call) {
   const NormParameters& parameters = call.parameters();
   const int64_t columns = parameters.columns;
   const int64_t rows = call[kX1]->elements() / columns;
   const bool quantizes = parameters.after == After::kQuantize || parameters.after == After::kDynamicQuantize;
-  const bool twice = quantizes && call[kScales2].defined();
   const std::vector<float> gamma = read_all(call[kGamma]);
+  const std::vector<float> beta = read_all(call[kBeta]);
   std::vector<float> x(static_cast<size_t>(columns));
   std::vector<float> other(static_cast<size_t>(columns));
   RowQuantizer first(call, kScales1, kZeroPoints1, kY1, kScale1);
@@ -93,29 +66,25 @@ bool run_norm(const KernelCall<NormParameters>& call) {
     const float rstd = 1.0F / std::sqrt(mean + static_cast<float>(parameters.epsilon));
     if (call[kRstd].defined()) call[kRstd].data<float>()[row] = rstd;
     for (size_t i = 0; i < x.size(); ++i) x[i] = x[i] * rstd * gamma[i];
-    if (!quantizes) {
+    round_all(x.data(), columns, call[kX1]->dtype);
+    if (call[kNormOut].defined()) write_row(call[kNormOut], row * columns, columns, x.data());
+    if (!beta.empty()) {
+      for (size_t i = 0; i < x.size(); ++i) x[i] += beta[i];
       round_all(x.data(), columns, call[kX1]->dtype);
+    }
+    if (!quantizes) {
       write_row(call[kY1], row * columns, columns, x.data());
       if (call[kY2].defined()) write_row(call[kY2], row * columns, columns, x.data());
       continue;
     }
-    round_all(x.data(), columns, call[kX1]->dtype);
-    first.write(row, x.data());
-    if (twice) second.write(row, x.data());
+    if (call[kY1].defined()) first.write(row, x.data());
+    if (call[kY2].defined()) second.write(row, x.data());
   }
   return true;
 }
 
-constexpr Kernel kRmsNorm = make_kernel<NormParameters, run_norm>("RmsNorm");
-constexpr Kernel kAddRmsNorm = make_kernel<NormParameters, run_norm>("AddRmsNorm");
-constexpr Kernel kAddRmsNormCast = make_kernel<NormParameters, run_norm>("AddRmsNormCast");
-constexpr Kernel kAddRmsNormQuant = make_kernel<NormParameters, run_norm>("AddRmsNormQuant");
-constexpr Kernel kAddRmsNormDynamicQuant = make_kernel<NormParameters, run_norm>("AddRmsNormDynamicQuant");
-
-using NormTensors = std::array<TensorArgument, kNormTensors>;
-
 void require_shape_of(const TensorArgument& tensor, const TensorArgument& like, const char* name) {
-  require(!tensor.defined() || std::ranges::equal(tensor.shape(), like.shape()), "{} has another shape than x", name);
+  require(!tensor.defined() || std::ranges::equal(tensor.shape(), like.shape()), "{} has the wrong shape", name);
 }
 
 void require_dtype(const TensorArgument& tensor, aclDataType dtype, const char* name) {
@@ -123,7 +92,11 @@ void require_dtype(const TensorArgument& tensor, aclDataType dtype, const char* 
           static_cast<int>(tensor.dtype), static_cast<int>(dtype));
 }
 
-/// Checks what all norms share and gives the columns.
+void require_16_bits(const TensorArgument& x) {
+  require(x.dtype == ACL_FLOAT16 || x.dtype == ACL_BF16, "x1 has dtype {}, expected 16-bit floating point",
+          static_cast<int>(x.dtype));
+}
+
 int64_t check_norm(const NormTensors& tensors, bool mixed_gamma) {
   const TensorArgument& x = tensors[kX1];
   const TensorArgument& gamma = tensors[kGamma];
@@ -135,15 +108,25 @@ int64_t check_norm(const NormTensors& tensors, bool mixed_gamma) {
   require(trailing && gamma.elements() > 0, "gamma's shape is not the end of x's");
   require_dtype(tensors[kX2], x.dtype, "x2");
   require_shape_of(tensors[kX2], x, "x2");
-  require_dtype(tensors[kSum], x.dtype, "xOut");
-  require_shape_of(tensors[kSum], x, "xOut");
+  require_dtype(tensors[kBeta], gamma.dtype, "beta");
+  require_shape_of(tensors[kBeta], gamma, "beta");
+  for (const NormTensor sum : {kSum, kNormOut}) {
+    require_dtype(tensors[sum], x.dtype, "xOut or rmsNormOut");
+    require_shape_of(tensors[sum], x, "xOut or rmsNormOut");
+  }
   require_dtype(tensors[kRstd], ACL_FLOAT, "rstdOut");
   const int64_t rows = x.elements() / gamma.elements();
   require(!tensors[kRstd].defined() || tensors[kRstd].elements() == rows, "rstdOut has the wrong shape");
   return gamma.elements();
 }
 
-/// Makes every tensor contiguous and launches.
+void read_sum_inputs(Plan& plan, const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
+                     NormTensors& tensors) {
+  tensors[kX1] = plan.input(x1, "x1");
+  tensors[kX2] = plan.input(x2, "x2");
+  tensors[kGamma] = plan.input(gamma, "gamma");
+}
+
 void add_norm(Plan& plan, const Kernel& kernel, NormTensors tensors, const NormParameters& parameters) {
   for (size_t i = 0; i < kY1; ++i) tensors[i] = plan.contiguous(tensors[i]);
   for (size_t i = kY1; i < kNormTensors; ++i) tensors[i] = plan.staged(tensors[i]);
@@ -151,6 +134,12 @@ void add_norm(Plan& plan, const Kernel& kernel, NormTensors tensors, const NormP
   plan.launch_bytes(kernel, all.first(kY1), all.subspan(kY1), &parameters, sizeof(parameters), {},
                     tensors[kX1].elements() / parameters.columns);
 }
+
+namespace {
+
+constexpr Kernel kRmsNorm = make_kernel<NormParameters, run_norm>("RmsNorm");
+constexpr Kernel kAddRmsNorm = make_kernel<NormParameters, run_norm>("AddRmsNorm");
+constexpr Kernel kAddRmsNormCast = make_kernel<NormParameters, run_norm>("AddRmsNormCast");
 
 void build_rms_norm(Plan& plan, const aclTensor* x, const aclTensor* gamma, double epsilon, const aclTensor* y,
                     const aclTensor* rstd) {
@@ -163,33 +152,6 @@ void build_rms_norm(Plan& plan, const aclTensor* x, const aclTensor* gamma, doub
   require_dtype(tensors[kY1], tensors[kX1].dtype, "yOut");
   require_shape_of(tensors[kY1], tensors[kX1], "yOut");
   add_norm(plan, kRmsNorm, tensors, {.epsilon = epsilon, .columns = columns});
-}
-
-void read_sum_inputs(Plan& plan, const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
-                     NormTensors& tensors) {
-  tensors[kX1] = plan.input(x1, "x1");
-  tensors[kX2] = plan.input(x2, "x2");
-  tensors[kGamma] = plan.input(gamma, "gamma");
-}
-
-void require_16_bits(const TensorArgument& x) {
-  require(x.dtype == ACL_FLOAT16 || x.dtype == ACL_BF16, "x1 has dtype {}, expected 16-bit floating point",
-          static_cast<int>(x.dtype));
-}
-
-/// y1 int8, and y2 where there are scales for it; otherwise whatever y2 is, it is left alone.
-void check_quantized(NormTensors& tensors, int64_t columns) {
-  require_16_bits(tensors[kX1]);
-  for (const NormTensor scales : {kScales1, kScales2, kZeroPoints1, kZeroPoints2}) {
-    const int64_t count = tensors[scales].defined() ? tensors[scales].elements() : columns;
-    require(count == columns, "scales or zero points have {} elements, expected {} as gamma", count, columns);
-  }
-  require(tensors[kScales2].defined() || !tensors[kZeroPoints2].defined(), "zeroPoints2 without scales2");
-  if (!tensors[kScales2].defined()) tensors[kY2] = tensors[kScale2] = {};
-  for (const NormTensor y : {kY1, kY2}) {
-    require_dtype(tensors[y], ACL_INT8, "y1Out or y2Out");
-    require_shape_of(tensors[y], tensors[kX1], "y1Out or y2Out");
-  }
 }
 
 }  // namespace
@@ -243,75 +205,8 @@ aclnnStatus aclnnAddRmsNormCastGetWorkspaceSize(const aclTensor* x1, const aclTe
   });
 }
 
-aclnnStatus aclnnAddRmsNormQuantGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
-                                                 const aclTensor* scales1, const aclTensor* scales2Optional,
-                                                 const aclTensor* zeroPoints1Optional,
-                                                 const aclTensor* zeroPoints2Optional, int64_t axis, double epsilon,
-                                                 bool divMode, const aclTensor* y1Out, const aclTensor* y2Out,
-                                                 const aclTensor* xOut, uint64_t* workspaceSize,
-                                                 aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormQuant", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kScales1] = plan.input(scales1, "scales1");
-    tensors[kScales2] = plan.optional_input(scales2Optional);
-    tensors[kZeroPoints1] = plan.optional_input(zeroPoints1Optional);
-    tensors[kZeroPoints2] = plan.optional_input(zeroPoints2Optional);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    require(axis == -1 && divMode, "axis is {} and divMode {}, expected -1 and true", axis, divMode);
-    const int64_t columns = check_norm(tensors, false);
-    check_quantized(tensors, columns);
-    // Two rows of the device's table.
-    const bool half = tensors[kX1].dtype == ACL_FLOAT16;
-    for (const NormTensor scale : {kScales1, kScales2})
-      require_dtype(tensors[scale], half ? ACL_FLOAT : ACL_BF16, "scales");
-    for (const NormTensor zero : {kZeroPoints1, kZeroPoints2})
-      require_dtype(tensors[zero], half ? ACL_INT32 : ACL_BF16, "zeroPoints");
-    add_norm(plan, kAddRmsNormQuant, tensors,
-             {.epsilon = epsilon, .columns = columns, .after = After::kQuantize, .divide = divMode ? 1 : 0});
-  });
-}
-
-aclnnStatus aclnnAddRmsNormDynamicQuantGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2,
-                                                        const aclTensor* gamma, const aclTensor* smoothScale1Optional,
-                                                        const aclTensor* smoothScale2Optional, double epsilon,
-                                                        const aclTensor* y1Out, const aclTensor* y2Out,
-                                                        const aclTensor* xOut, const aclTensor* scale1Out,
-                                                        const aclTensor* scale2Out, uint64_t* workspaceSize,
-                                                        aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormDynamicQuant", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kScales1] = plan.optional_input(smoothScale1Optional);
-    tensors[kScales2] = plan.optional_input(smoothScale2Optional);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    tensors[kScale1] = plan.output(scale1Out, "scale1Out");
-    tensors[kScale2] = plan.output(scale2Out, "scale2Out");
-    const int64_t columns = check_norm(tensors, false);
-    check_quantized(tensors, columns);
-    for (const NormTensor scale : {kScales1, kScales2})
-      require_dtype(tensors[scale], tensors[kX1].dtype, "smoothScale");
-    require(tensors[kGamma].rank == 1 && (tensors[kScales1].defined() || !tensors[kScales2].defined()),
-            "gamma has {} dimensions, or smoothScale2 is without smoothScale1", tensors[kGamma].rank);
-    const int64_t rows = tensors[kX1].elements() / columns;
-    for (const NormTensor scale : {kScale1, kScale2}) {
-      require_dtype(tensors[scale], ACL_FLOAT, "scale1Out or scale2Out");
-      require(!tensors[scale].defined() || tensors[scale].elements() == rows,
-              "scale1Out or scale2Out has the wrong shape");
-    }
-    add_norm(plan, kAddRmsNormDynamicQuant, tensors,
-             {.epsilon = epsilon, .columns = columns, .after = After::kDynamicQuantize});
-  });
-}
-
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnRmsNorm)
 EMULATOR_PHASE_TWO(aclnnAddRmsNorm)
 EMULATOR_PHASE_TWO(aclnnAddRmsNormCast)
-EMULATOR_PHASE_TWO(aclnnAddRmsNormQuant)
-EMULATOR_PHASE_TWO(aclnnAddRmsNormDynamicQuant)

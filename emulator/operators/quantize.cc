@@ -1,4 +1,4 @@
-// aclnnDynamicQuant, aclnnAscendQuantV3 and aclnnQuantize.
+// aclnnDynamicQuant, aclnnAscendQuant and V3, and aclnnQuantize.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -156,6 +156,13 @@ aclnnStatus aclnnDynamicQuantGetWorkspaceSize(const aclTensor* x, const aclTenso
                    [&](Plan& plan) { build_dynamic_quant(plan, x, smoothScalesOptional, yOut, scaleOut); });
 }
 
+aclnnStatus aclnnAscendQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* scale, const aclTensor* offset,
+                                             bool sqrtMode, const char* roundMode, int32_t dstType, const aclTensor* y,
+                                             uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return phase_one("aclnnAscendQuant", workspaceSize, executor,
+                   [&](Plan& plan) { build_quant(plan, x, scale, offset, sqrtMode, roundMode, dstType, -1, y); });
+}
+
 aclnnStatus aclnnAscendQuantV3GetWorkspaceSize(const aclTensor* x, const aclTensor* scale,
                                                const aclTensor* offsetOptional, bool sqrtMode, const char* roundMode,
                                                int32_t dstType, int32_t axis, const aclTensor* yOut,
@@ -175,5 +182,6 @@ aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor* x, const aclTensor* s
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnDynamicQuant)
+EMULATOR_PHASE_TWO(aclnnAscendQuant)
 EMULATOR_PHASE_TWO(aclnnAscendQuantV3)
 EMULATOR_PHASE_TWO(aclnnQuantize)

@@ -6,6 +6,7 @@
 #define REPRISE_ACL_OPERATORS_H
 
 #include "device/ascend/interface/acl_meta.h"
+#include "device/ascend/interface/acl_operators_more.h"
 
 #ifdef __cplusplus
 extern "C" {
