@@ -1,4 +1,6 @@
 // aclnnNpuFormatCast: between plain matrices and FRACTAL_NZ.
+#include "emulator/operators/format_cast.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -56,27 +58,30 @@ void build_format_cast(Plan& plan, const aclTensor* source, aclTensor* destinati
   require(blocked.storage_elements == expected, "the blocked tensor has {} elements of storage, expected {}",
           blocked.storage_elements, expected);
   if (to.is_nz()) {
-    plan.launch(kTransData, {plan.contiguous(from)}, {to}, parameters);
+    add_to_blocks(plan, plan.contiguous(from), to);
   } else {
     plan.launch(kTransData, {from}, {plan.staged(to)}, parameters);
   }
 }
 
-/// The blocked shape of a plain one; the caller deletes it.
-int64_t* blocked_shape(const std::vector<int64_t>& plain, aclDataType dtype, uint64_t* count) {
+}  // namespace
+
+void add_to_blocks(Plan& plan, const TensorArgument& plain, const TensorArgument& blocked) {
+  FormatParameters parameters{.height = plain.size_back(2), .width = plain.size_back(1)};
+  for (int32_t axis = 3; axis <= plain.rank; ++axis) parameters.batches *= plain.size_back(axis);
+  plan.launch(kTransData, {plain}, {blocked}, parameters);
+}
+
+std::vector<int64_t> blocked_shape(std::span<const int64_t> plain, aclDataType dtype) {
   const int64_t columns = nz_columns(dtype);
   std::vector<int64_t> dims(plain.begin(), plain.end() - 2);
   dims.push_back((plain.back() + columns - 1) / columns);
   dims.push_back((plain[plain.size() - 2] + kNzRows - 1) / kNzRows);
   dims.push_back(kNzRows);
   dims.push_back(columns);
-  auto* result = new int64_t[dims.size()];
-  std::ranges::copy(dims, result);
-  *count = dims.size();
-  return result;
+  return dims;
 }
 
-}  // namespace
 }  // namespace reprise::emulator
 
 using namespace reprise::emulator;
@@ -104,7 +109,11 @@ aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* srcTensor,
     const auto dtype = additionalDtype == -1 ? srcTensor->dtype : static_cast<aclDataType>(additionalDtype);
     require(size_of(dtype) != 0 && srcTensor->dims.size() >= 2, "srcTensor has {} dimensions and dtype {}",
             srcTensor->dims.size(), static_cast<int>(dtype));
-    *dstShape = blocked_shape(srcTensor->dims, dtype, dstShapeSize);
+    const std::vector<int64_t> shape = blocked_shape(srcTensor->dims, dtype);
+    *dstShapeSize = shape.size();
+    // The caller deletes it.
+    *dstShape = new int64_t[shape.size()];
+    std::ranges::copy(shape, *dstShape);
     *actualFormat = dstFormat;
     return end_call(kName, ACLNN_SUCCESS, {});
   } catch (const OperatorError& error) {

@@ -150,13 +150,15 @@ void add_product(Plan& plan, const TensorArgument& a, const TensorArgument& b, c
               parameters.batches * product_work(parameters.rows, b.size_back(1)));
 }
 
+/// `format`: of mat2; undefined: any.
 void build_matmul(Plan& plan, const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t cube_math_type,
                   aclFormat format) {
   const TensorArgument a = plan.input(self, "self");
   const TensorArgument b = plan.input(mat2, "mat2");
   const TensorArgument y = plan.output(out, "out");
-  require(b.format == format, "mat2 has format {}, expected {}", static_cast<int>(b.format), static_cast<int>(format));
-  require(format != ACL_FORMAT_FRACTAL_NZ || a.dtype != ACL_FLOAT, "float32 with a matrix in FRACTAL_NZ");
+  require(b.format == format || format == ACL_FORMAT_UNDEFINED, "mat2 has format {}, expected {}",
+          static_cast<int>(b.format), static_cast<int>(format));
+  require(!b.is_nz() || a.dtype != ACL_FLOAT, "float32 with a matrix in FRACTAL_NZ");
   require(is_float(y.dtype), "out has dtype {}, expected floating point", static_cast<int>(y.dtype));
   // A product of 16-bit floats is rounded to them, whatever out is.
   add_product(plan, a, b, y, cube_math_type, product_dtype(a, b));
@@ -197,6 +199,15 @@ aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor* self, const aclTensor* 
                    [&](Plan& plan) { build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_ND); });
 }
 
+aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t cubeMathType,
+                                    uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return phase_one("aclnnMm", workspaceSize, executor, [&](Plan& plan) {
+    build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_UNDEFINED);
+    require(self->dims.size() == 2 && mat2->dims.size() == 2, "self and mat2 have {} and {} dimensions, expected 2",
+            self->dims.size(), mat2->dims.size());
+  });
+}
+
 aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out,
                                                 int8_t cubeMathType, uint64_t* workspaceSize,
                                                 aclOpExecutor** executor) {
@@ -223,6 +234,7 @@ aclnnStatus aclnnBaddbmmGetWorkspaceSize(const aclTensor* self, const aclTensor*
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnMatmul)
+EMULATOR_PHASE_TWO(aclnnMm)
 EMULATOR_PHASE_TWO(aclnnMatmulWeightNz)
 EMULATOR_PHASE_TWO(aclnnBatchMatMul)
 EMULATOR_PHASE_TWO(aclnnBaddbmm)

@@ -153,6 +153,22 @@ using namespace reprise::emulator;
 
 extern "C" {
 
+aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* scale,
+                                               const aclTensor* offset, const aclTensor* bias, bool transposeX1,
+                                               bool transposeX2, const aclTensor* out, uint64_t* workspaceSize,
+                                               aclOpExecutor** executor) {
+  return phase_one("aclnnQuantMatmulV3", workspaceSize, executor, [&](Plan& plan) {
+    QuantArguments a;
+    a.x = plan.input(x1, "x1");
+    a.matrix = plan.input(x2, "x2");
+    a.scale = plan.input(scale, "scale");
+    a.offset = plan.optional_input(offset);
+    a.bias = plan.optional_input(bias);
+    a.out = plan.output(out, "out");
+    add_quant_matmul(plan, a, transposeX1, transposeX2);
+  });
+}
+
 aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* scale,
                                                const aclTensor* offsetOptional, const aclTensor* pertokenScaleOptional,
                                                const aclTensor* biasOptional, bool transposeX1, bool transposeX2,
@@ -197,6 +213,7 @@ aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor* x1, const 
 
 }  // extern "C"
 
+EMULATOR_PHASE_TWO(aclnnQuantMatmulV3)
 EMULATOR_PHASE_TWO(aclnnQuantMatmulV4)
 EMULATOR_PHASE_TWO(aclnnQuantMatmulV5)
 EMULATOR_PHASE_TWO(aclnnQuantMatmulWeightNz)

@@ -52,6 +52,23 @@ TEST_F(OperatorCosts, AreThoseOfTheShapes) {
   ASSERT_EQ(call(BOTH(aclnnEmbedding), w.handle, index.handle, rows.handle), ACLNN_SUCCESS);
   cost = since_reset();
   EXPECT_EQ(cost["bytes_read"], 2 * 2 * n + 8);
+  // A weight is rewritten in two steps, through the workspace, with the padding of its blocks.
+  const DeviceTensor memory = tensor({48 * 64}, ACL_BF16);
+  emulatorResetStatistics(0);
+  ASSERT_EQ(call(BOTH(aclnnTransMatmulWeight), view(memory, {k, n}, {n, 1}).handle), ACLNN_SUCCESS);
+  cost = since_reset();
+  EXPECT_EQ(cost["kernels"], 2);
+  EXPECT_EQ(cost["bytes_read"], 2 * (k * n + 48 * 64));
+  EXPECT_EQ(cost["bytes_written"], 2 * 2 * 48 * 64);
+  // The row of scores, and what is chosen.
+  const DeviceTensor best = tensor({m, 2}, ACL_BF16);
+  emulatorResetStatistics(0);
+  ASSERT_EQ(call(BOTH(aclnnTopk), x.handle, int64_t{2}, int64_t{1}, true, true, best.handle,
+                 tensor({m, 2}, ACL_INT64).handle),
+            ACLNN_SUCCESS);
+  cost = since_reset();
+  EXPECT_EQ(cost["bytes_read"], 2 * m * k);
+  EXPECT_EQ(cost["bytes_written"], m * 2 * (2 + 8));
   // A view costs a kernel more, which makes it contiguous.
   emulatorResetStatistics(0);
   ASSERT_EQ(call(BOTH(aclnnSilu), view(w, {n, k}, {1, n}).handle, tensor({n, k}, ACL_BF16).handle), ACLNN_SUCCESS);

@@ -176,6 +176,59 @@ TEST_F(Products, InBlocksLieAsTheLayoutSays) {
   }
 }
 
+TEST_F(Products, OfAWeightRewrittenWhereItLiesAreTheSame) {
+  constexpr int64_t m = 3, k = 18, n = 33;
+  for (const aclDataType dtype : {ACL_BF16, ACL_FLOAT16}) {
+    const Numbers numbers = random(k * n, dtype);
+    const DeviceTensor x = tensor({m, k}, dtype, random(m * k, dtype));
+    const DeviceTensor plain = tensor({k, n}, dtype, numbers);
+    const DeviceTensor y = tensor({m, n}, dtype);
+    ASSERT_EQ(call(BOTH(aclnnMatmul), x.handle, plain.handle, y.handle, int8_t{0}), ACLNN_SUCCESS);
+    const Numbers expected = download(y);
+    upload(y, Numbers(m * n, 0));
+    ASSERT_EQ(call(BOTH(aclnnMm), x.handle, plain.handle, y.handle, int8_t{0}), ACLNN_SUCCESS);
+    EXPECT_EQ(download(y), expected);
+
+    const int64_t shape[] = {k, n};
+    aclIntArray* sizes = aclCreateIntArray(shape, 2);
+    uint64_t elements = 0;
+    ASSERT_EQ(aclnnCalculateMatmulWeightSizeV2(sizes, dtype, &elements), ACLNN_SUCCESS);
+    EXPECT_EQ(elements, 32u * 48u);
+    uint64_t of_halves = 0;
+    ASSERT_EQ(aclnnCalculateMatmulWeightSize(sizes, &of_halves), ACLNN_SUCCESS);
+    EXPECT_EQ(of_halves, elements);
+    EXPECT_EQ(aclnnCalculateMatmulWeightSizeV2(sizes, ACL_FLOAT, &elements), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_EQ(aclnnCalculateMatmulWeightSizeV2(nullptr, dtype, &elements), ACLNN_ERR_PARAM_NULLPTR);
+    aclDestroyIntArray(sizes);
+
+    const DeviceTensor memory = tensor({32 * 48}, dtype, numbers);
+    const DeviceTensor weight = view(memory, {k, n}, {n, 1}, 0, ACL_FORMAT_ND, {k, n});
+    ASSERT_EQ(call(BOTH(aclnnTransMatmulWeight), weight.handle), ACLNN_SUCCESS);
+    aclFormat format = ACL_FORMAT_ND;
+    ASSERT_EQ(aclGetFormat(weight, &format), ACLNN_SUCCESS);
+    EXPECT_EQ(format, ACL_FORMAT_FRACTAL_NZ);
+    blocked(plain, false);
+    EXPECT_EQ(download(memory), download(blocks_));
+    for (const auto first : {aclnnMmGetWorkspaceSize, aclnnMatmulWeightNzGetWorkspaceSize}) {
+      upload(y, Numbers(m * n, 0));
+      const bool mm = first == aclnnMmGetWorkspaceSize;
+      ASSERT_EQ(call(first, mm ? aclnnMm : aclnnMatmulWeightNz, x.handle, weight.handle, y.handle, int8_t{0}),
+                ACLNN_SUCCESS);
+      EXPECT_EQ(download(y), expected);
+    }
+    EXPECT_EQ(call(BOTH(aclnnTransMatmulWeight), weight.handle), ACLNN_ERR_PARAM_INVALID) << "a second time";
+  }
+  const DeviceTensor small = tensor({17, 17}, ACL_FLOAT16);
+  EXPECT_EQ(call(BOTH(aclnnTransMatmulWeight), exchanged_view(small, {17, 1}, {}, ACL_FORMAT_ND).handle),
+            ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(call(BOTH(aclnnTransMatmulWeight), tensor({17, 17}, ACL_FLOAT).handle), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(call(BOTH(aclnnTransMatmulWeight), nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(call(BOTH(aclnnMm), tensor({1, 2, 3}, ACL_BF16).handle, small.handle, small.handle, int8_t{0}),
+            ACLNN_ERR_PARAM_INVALID);
+  EXPECT_NE(call(BOTH(aclnnTransMatmulWeight), small.handle), ACLNN_SUCCESS)
+      << "no room for its blocks: a device error";
+}
+
 class Int8Products : public Products {
  protected:
   static constexpr int64_t m = 4, k = 70, n = 35;
@@ -225,6 +278,30 @@ TEST_F(Int8Products, HaveScalesOfRowsAndColumnsAndABias) {
               ACLNN_SUCCESS);
     EXPECT_EQ(download(y), first);
   }
+}
+
+TEST_F(Int8Products, OfTheThirdVersionHaveScalesOfColumns) {
+  const Numbers steps = random(n, ACL_INT32, 1e5);
+  const DeviceTensor bias = tensor({n}, ACL_INT32, steps);
+  const DeviceTensor y = tensor({m, n}, ACL_BF16);
+  const auto multiply = [&](aclTensor* w, aclTensor* scale, aclTensor* offset, const DeviceTensor& out) {
+    return call(BOTH(aclnnQuantMatmulV3), x_.handle, w, scale, offset, bias.handle, false, true, out.handle);
+  };
+  Numbers expected(m * n);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = (sums_[i] + steps[i % n]) * scale_[i % n];
+  ASSERT_EQ(multiply(w_, scales_, nullptr, y), ACLNN_SUCCESS);
+  expect_near(download(y), expected, unit(ACL_BF16));
+  const Numbers first = download(y);
+  // The weight [n, k] in blocks.
+  const DeviceTensor memory = tensor({48 * 96}, ACL_INT8, exchanged(b_, k, n));
+  const DeviceTensor weight = view(memory, {n, k}, {k, 1}, 0, ACL_FORMAT_ND, {n, k});
+  ASSERT_EQ(call(BOTH(aclnnTransMatmulWeight), weight.handle), ACLNN_SUCCESS);
+  upload(y, Numbers(m * n, 0));
+  ASSERT_EQ(multiply(weight, scales_, nullptr, y), ACLNN_SUCCESS);
+  EXPECT_EQ(download(y), first);
+  EXPECT_EQ(multiply(w_, nullptr, nullptr, y), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(multiply(w_, scales_, scales_, y), ACLNN_ERR_PARAM_INVALID) << "an offset without int8";
+  EXPECT_EQ(multiply(w_, scales_, nullptr, tensor({m, n + 1}, ACL_BF16)), ACLNN_ERR_PARAM_INVALID);
 }
 
 TEST_F(Int8Products, AreExactInInt32) {
