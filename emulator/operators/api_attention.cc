@@ -15,7 +15,7 @@ const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode
 
 }  // namespace
 
-// The parameters of all versions, but those that V3 and V5 have more.
+// The parameters of all versions, but those that V3 to V5 have more.
 #define ATTENTION_INPUTS                                                                                              \
   const aclTensor *query, const aclTensorList *key, const aclTensorList *value, const aclTensor *pseShiftOptional,    \
       const aclTensor *attenMaskOptional, const aclIntArray *actualSeqLengthsOptional,                                \
@@ -37,9 +37,8 @@ const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode
 #define ATTENTION_ATTRIBUTES ATTENTION_SCALARS, ATTENTION_OUTPUTS
 #define ATTENTION_ROPE \
   const aclTensor *queryRopeOptional, const aclTensor *keyRopeOptional, const aclTensor *keyRopeAntiquantScaleOptional
-#define ATTENTION_NEWER                                                               \
-  const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional, \
-      const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional
+#define ATTENTION_SINK const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional
+#define ATTENTION_NEWER ATTENTION_SINK, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional
 
 // The call that these parameters make; `unused` are more that must be null.
 #define ATTENTION_CALL(name, largest, ...)                                                                            \
@@ -91,6 +90,22 @@ aclnnStatus aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize(ATTENTION_INPUTS,
                  keyRopeAntiquantScaleOptional);
 }
 
+aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_SINK,
+                                                            ATTENTION_SCALARS, int64_t queryQuantMode,
+                                                            ATTENTION_OUTPUTS) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4", false, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional,
+                 feature_of(queryQuantMode));
+}
+
+aclnnStatus aclnnFusedInferAttentionScoreV4GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_SINK,
+                                                               ATTENTION_SCALARS, int64_t queryQuantMode,
+                                                               ATTENTION_OUTPUTS) {
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4", true, queryRopeOptional, keyRopeOptional,
+                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional,
+                 feature_of(queryQuantMode));
+}
+
 aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_NEWER,
                                                             ATTENTION_SCALARS, int64_t queryQuantMode, int64_t pseType,
                                                             ATTENTION_OUTPUTS) {
@@ -111,4 +126,5 @@ aclnnStatus aclnnFusedInferAttentionScoreV5GetMaxWorkspaceSize(ATTENTION_INPUTS,
 
 EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV2)
 EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV3)
+EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV4)
 EMULATOR_PHASE_TWO(aclnnFusedInferAttentionScoreV5)

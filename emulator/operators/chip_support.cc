@@ -28,19 +28,27 @@ Chip chip_of(std::string_view soc) {
 constexpr std::string_view kNotOn310P[] = {
     "aclnnAddRmsNormCast",
     "aclnnAddRmsNormDynamicQuant",
+    "aclnnAddRmsNormDynamicQuantV2",
     "aclnnCausalConv1d",
     "aclnnDequantSwigluQuant",
+    "aclnnDynamicQuantV3",
     "aclnnFusedInferAttentionScoreV2",
     "aclnnFusedInferAttentionScoreV3",
+    "aclnnFusedInferAttentionScoreV4",
     "aclnnFusedInferAttentionScoreV5",
+    "aclnnMoeFinalizeRouting",
+    "aclnnMoeGatingTopK",
+    "aclnnMoeGatingTopKSoftmax",
     "aclnnMoeGatingTopKSoftmaxV2",
+    "aclnnMoeInitRouting",
     "aclnnMoeInitRoutingV3",
     "aclnnNpuFormatCast",
     "aclnnRopeWithSinCosCache",
     "aclnnScatterPaKvCache",
 };
-constexpr std::string_view kNotOn950[] = {"aclnnFusedInferAttentionScoreV2", "aclnnFusedInferAttentionScoreV3"};
-constexpr std::string_view kNotOn910B[] = {"aclnnFusedInferAttentionScoreV5"};
+constexpr std::string_view kNotOn950[] = {"aclnnAscendQuant", "aclnnFusedInferAttentionScoreV2",
+                                          "aclnnFusedInferAttentionScoreV3", "aclnnFusedInferAttentionScoreV4"};
+constexpr std::string_view kNotOn910B[] = {"aclnnDynamicQuantV3", "aclnnFusedInferAttentionScoreV5"};
 
 template <size_t kCount>
 bool is_in(const std::string_view (&names)[kCount], std::string_view name) {

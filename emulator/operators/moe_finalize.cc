@@ -1,4 +1,4 @@
-// aclnnMoeFinalizeRoutingV2: the experts' rows of each token, weighted and added.
+// aclnnMoeFinalizeRouting and V2: the experts' rows of each token, weighted and added.
 #include <algorithm>
 #include <vector>
 
@@ -58,9 +58,10 @@ bool run_finalize(const KernelCall<FinalizeParameters>& call) {
   return true;
 }
 
-constexpr Kernel kFinalize = make_kernel<FinalizeParameters, run_finalize>("MoeFinalizeRoutingV2");
+constexpr Kernel kFinalize = make_kernel<FinalizeParameters, run_finalize>("MoeFinalizeRouting");
+constexpr Kernel kFinalizeV2 = make_kernel<FinalizeParameters, run_finalize>("MoeFinalizeRoutingV2");
 
-void build_finalize(Plan& plan, std::array<TensorArgument, kOut + 1> a, int64_t mode) {
+void build_finalize(Plan& plan, const Kernel& kernel, std::array<TensorArgument, kOut + 1> a, int64_t mode) {
   const TensorArgument& expanded = a[kExpandedX];
   const TensorArgument& out = a[kOut];
   require(mode >= 0 && mode <= 3, "dropPadMode is {}, expected 0 to 3", mode);
@@ -93,8 +94,7 @@ void build_finalize(Plan& plan, std::array<TensorArgument, kOut + 1> a, int64_t 
   for (size_t i = 0; i < kOut; ++i) a[i] = plan.contiguous(a[i]);
   a[kOut] = plan.staged(a[kOut]);
   const std::span<const TensorArgument> all(a);
-  plan.launch_bytes(kFinalize, all.first(kOut), all.subspan(kOut), &parameters, sizeof(parameters), {},
-                    a[kOut].dims[0]);
+  plan.launch_bytes(kernel, all.first(kOut), all.subspan(kOut), &parameters, sizeof(parameters), {}, a[kOut].dims[0]);
 }
 
 }  // namespace
@@ -102,11 +102,36 @@ void build_finalize(Plan& plan, std::array<TensorArgument, kOut + 1> a, int64_t 
 
 using namespace reprise::emulator;
 
-extern "C" aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(
-    const aclTensor* expandedX, const aclTensor* expandedRowIdx, const aclTensor* x1Optional,
-    const aclTensor* x2Optional, const aclTensor* biasOptional, const aclTensor* scalesOptional,
-    const aclTensor* expertIdxOptional, int64_t dropPadMode, const aclTensor* out, uint64_t* workspaceSize,
-    aclOpExecutor** executor) {
+extern "C" {
+
+// Mode 0 of the second version, with all that is optional there but x2.
+aclnnStatus aclnnMoeFinalizeRoutingGetWorkspaceSize(const aclTensor* expandedX, const aclTensor* x1,
+                                                    const aclTensor* x2Optional, const aclTensor* bias,
+                                                    const aclTensor* scales, const aclTensor* expandedRowIdx,
+                                                    const aclTensor* expandedExpertIdx, const aclTensor* out,
+                                                    uint64_t* workspaceSize, aclOpExecutor** executor) {
+  return phase_one("aclnnMoeFinalizeRouting", workspaceSize, executor, [&](Plan& plan) {
+    std::array<TensorArgument, kOut + 1> a;
+    a[kExpandedX] = plan.input(expandedX, "expandedX");
+    a[kX1] = plan.input(x1, "x1");
+    a[kX2] = plan.optional_input(x2Optional);
+    a[kBias] = plan.input(bias, "bias");
+    a[kScales] = plan.input(scales, "scales");
+    a[kRowIndex] = plan.input(expandedRowIdx, "expandedRowIdx");
+    a[kExperts] = plan.input(expandedExpertIdx, "expandedExpertIdx");
+    a[kOut] = plan.output(out, "out");
+    require(a[kScales].dtype == a[kExpandedX].dtype, "scales has dtype {}, expandedX has {}",
+            static_cast<int>(a[kScales].dtype), static_cast<int>(a[kExpandedX].dtype));
+    build_finalize(plan, kFinalize, a, 0);
+  });
+}
+
+aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor* expandedX, const aclTensor* expandedRowIdx,
+                                                      const aclTensor* x1Optional, const aclTensor* x2Optional,
+                                                      const aclTensor* biasOptional, const aclTensor* scalesOptional,
+                                                      const aclTensor* expertIdxOptional, int64_t dropPadMode,
+                                                      const aclTensor* out, uint64_t* workspaceSize,
+                                                      aclOpExecutor** executor) {
   return phase_one("aclnnMoeFinalizeRoutingV2", workspaceSize, executor, [&](Plan& plan) {
     std::array<TensorArgument, kOut + 1> a;
     a[kExpandedX] = plan.input(expandedX, "expandedX");
@@ -117,7 +142,11 @@ extern "C" aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(
     a[kScales] = plan.optional_input(scalesOptional);
     a[kExperts] = plan.optional_input(expertIdxOptional);
     a[kOut] = plan.output(out, "out");
-    build_finalize(plan, a, dropPadMode);
+    build_finalize(plan, kFinalizeV2, a, dropPadMode);
   });
 }
+
+}  // extern "C"
+
+EMULATOR_PHASE_TWO(aclnnMoeFinalizeRouting)
 EMULATOR_PHASE_TWO(aclnnMoeFinalizeRoutingV2)

@@ -99,6 +99,24 @@ Rotation rotation_of(const char* mode) {
   return Rotation::kQuarter;
 }
 
+/// Turns queries and keys where they lie; gives the queries.
+TensorArgument build_apply(Plan& plan, aclTensor* query, aclTensor* key, const aclTensor* cos, const aclTensor* sin,
+                           int64_t layout, Rotation rotation) {
+  const std::array tensors = {plan.in_place(query, "queryRef"), plan.in_place(key, "keyRef")};
+  const TensorArgument cosine = plan.input(cos, "cos");
+  const TensorArgument sine = plan.input(sin, "sin");
+  require(layout >= 1 && layout <= 4, "layout is {}, expected 1 to 4", layout);
+  const TensorArgument cosine_read = plan.contiguous(cosine);
+  const TensorArgument sine_read = plan.contiguous(sine);
+  for (const TensorArgument& x : tensors) {
+    check_rotation(x, cosine, sine, rotation);
+    require(x.rank == (layout == 4 ? 3 : 4), "a tensor of {} dimensions in layout {}", x.rank, layout);
+  }
+  plan.launch(kApplyRotaryPosEmb, {plan.contiguous(tensors[0]), plan.contiguous(tensors[1]), cosine_read, sine_read},
+              {plan.staged(tensors[0]), plan.staged(tensors[1])}, RotationParameters{rotation});
+  return tensors[0];
+}
+
 struct CacheParameters {
   int64_t head_size = 0;
   int32_t neox = 1;
@@ -201,24 +219,21 @@ aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor* x, con
   });
 }
 
+aclnnStatus aclnnApplyRotaryPosEmbGetWorkspaceSize(aclTensor* queryRef, aclTensor* keyRef, const aclTensor* cos,
+                                                   const aclTensor* sin, int64_t layout, uint64_t* workspaceSize,
+                                                   aclOpExecutor** executor) {
+  return phase_one("aclnnApplyRotaryPosEmb", workspaceSize, executor, [&](Plan& plan) {
+    require(layout == 1 || layout == 4, "layout is {}, expected 1 or 4", layout);
+    const TensorArgument x = build_apply(plan, queryRef, keyRef, cos, sin, layout, Rotation::kHalf);
+    require(x.columns() == 64 || x.columns() == 128, "heads of {} columns, expected 64 or 128", x.columns());
+  });
+}
+
 aclnnStatus aclnnApplyRotaryPosEmbV2GetWorkspaceSize(aclTensor* queryRef, aclTensor* keyRef, const aclTensor* cos,
                                                      const aclTensor* sin, int64_t layout, char* rotaryMode,
                                                      uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnApplyRotaryPosEmbV2", workspaceSize, executor, [&](Plan& plan) {
-    const std::array tensors = {plan.in_place(queryRef, "queryRef"), plan.in_place(keyRef, "keyRef")};
-    const TensorArgument cosine = plan.input(cos, "cos");
-    const TensorArgument sine = plan.input(sin, "sin");
-    require(layout >= 1 && layout <= 4, "layout is {}, expected 1 to 4", layout);
-    const Rotation rotation = rotation_of(rotaryMode);
-    const TensorArgument cosine_read = plan.contiguous(cosine);
-    const TensorArgument sine_read = plan.contiguous(sine);
-    for (const TensorArgument& x : tensors) {
-      check_rotation(x, cosine, sine, rotation);
-      require(x.rank == (layout == 4 ? 3 : 4), "a tensor of {} dimensions in layout {}", x.rank, layout);
-    }
-    plan.launch(kApplyRotaryPosEmb, {plan.contiguous(tensors[0]), plan.contiguous(tensors[1]), cosine_read, sine_read},
-                {plan.staged(tensors[0]), plan.staged(tensors[1])}, RotationParameters{rotation});
-  });
+  return phase_one("aclnnApplyRotaryPosEmbV2", workspaceSize, executor,
+                   [&](Plan& plan) { build_apply(plan, queryRef, keyRef, cos, sin, layout, rotation_of(rotaryMode)); });
 }
 
 aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor* positions, const aclTensor* queryIn,
@@ -235,5 +250,6 @@ aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor* positions,
 }  // extern "C"
 
 EMULATOR_PHASE_TWO(aclnnRotaryPositionEmbedding)
+EMULATOR_PHASE_TWO(aclnnApplyRotaryPosEmb)
 EMULATOR_PHASE_TWO(aclnnApplyRotaryPosEmbV2)
 EMULATOR_PHASE_TWO(aclnnRopeWithSinCosCache)

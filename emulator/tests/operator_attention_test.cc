@@ -161,6 +161,27 @@ TEST_F(Attention, ReadsPagesAndIsCausalFromTheRight) {
   EXPECT_EQ(download(alone), Numbers(all.begin(), all.begin() + 32));
 }
 
+TEST_F(Attention, OfTheFourthVersionIsThatOfTheThird) {
+  make_caches();
+  const DeviceTensor query = tensor({3, 4, 8}, ACL_BF16, random(3 * 32, ACL_BF16));
+  const DeviceTensor out[] = {tensor({3, 4, 8}, ACL_BF16), tensor({3, 4, 8}, ACL_BF16)};
+  aclTensorList* const k = list(keys_);
+  aclTensorList* const v = list(values_);
+  ASSERT_EQ(attend(query, k, v, {1, 2, 3}, {17, 3, 20}, out[0], {.mask = mask_, .table = table_}), ACLNN_SUCCESS);
+  char layout[] = "TND";
+  const auto attend4 = [&](aclTensor* sink, int64_t query_mode) {
+    return call(BOTH(aclnnFusedInferAttentionScoreV4), query.handle, k, v, nullptr, mask_.handle, array({1, 2, 3}),
+                array({17, 3, 20}), nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, table_.handle,
+                nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+                nullptr, nullptr, sink, case_.heads, case_.scale, kAny, kAny, layout, case_.kv_heads, int64_t{3},
+                int64_t{0}, kPage, int64_t{0}, false, int64_t{0}, int64_t{0}, query_mode, out[1].handle, nullptr);
+  };
+  ASSERT_EQ(attend4(nullptr, 0), ACLNN_SUCCESS);
+  EXPECT_EQ(download(out[1]), download(out[0]));
+  EXPECT_EQ(attend4(query, 0), ACLNN_ERR_PARAM_INVALID) << "a feature that is not here";
+  EXPECT_EQ(attend4(nullptr, 3), ACLNN_ERR_PARAM_INVALID);
+}
+
 TEST_F(Attention, NoticesPagesOutsideOfTheCache) {
   make_caches();
   const DeviceTensor query = tensor({1, 4, 8}, ACL_BF16, random(32, ACL_BF16));

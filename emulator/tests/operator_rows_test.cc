@@ -266,6 +266,31 @@ TEST_F(Rotation, TurnsPairsOfEachMode) {
   }
 }
 
+TEST_F(Rotation, OfTheFirstVersionTurnsHalves) {
+  const Numbers x = random(3 * 2 * 64, ACL_BF16);
+  const Numbers keys = random(3 * 64, ACL_BF16);
+  const DeviceTensor cosine = tensor({3, 1, 64}, ACL_BF16, random(3 * 64, ACL_BF16, 1));
+  const DeviceTensor sine = tensor({3, 1, 64}, ACL_BF16, random(3 * 64, ACL_BF16, 1));
+  const DeviceTensor q[] = {tensor({3, 2, 64}, ACL_BF16, x), tensor({3, 2, 64}, ACL_BF16, x)};
+  const DeviceTensor k[] = {tensor({3, 1, 64}, ACL_BF16, keys), tensor({3, 1, 64}, ACL_BF16, keys)};
+  char half[] = "half";
+  ASSERT_EQ(
+      call(BOTH(aclnnApplyRotaryPosEmbV2), q[0].handle, k[0].handle, cosine.handle, sine.handle, int64_t{4}, half),
+      ACLNN_SUCCESS);
+  ASSERT_EQ(call(BOTH(aclnnApplyRotaryPosEmb), q[1].handle, k[1].handle, cosine.handle, sine.handle, int64_t{4}),
+            ACLNN_SUCCESS);
+  EXPECT_EQ(download(q[1]), download(q[0]));
+  EXPECT_EQ(download(k[1]), download(k[0]));
+  EXPECT_NE(download(q[1]), x);
+  EXPECT_EQ(call(BOTH(aclnnApplyRotaryPosEmb), q[1].handle, k[1].handle, cosine.handle, sine.handle, int64_t{3}),
+            ACLNN_ERR_PARAM_INVALID);
+  const DeviceTensor narrow = tensor({3, 1, 32}, ACL_BF16);
+  EXPECT_EQ(call(BOTH(aclnnApplyRotaryPosEmb), narrow.handle, narrow.handle, narrow.handle, narrow.handle, int64_t{4}),
+            ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(call(BOTH(aclnnApplyRotaryPosEmb), q[1].handle, nullptr, cosine.handle, sine.handle, int64_t{4}),
+            ACLNN_ERR_PARAM_NULLPTR);
+}
+
 TEST_F(Rotation, OfATableOfPositionsEqualsThatOfGivenAngles) {
   constexpr int64_t kTokens = 3, kSize = 6;
   const Numbers q = random(kTokens * 2 * kSize, ACL_BF16);
