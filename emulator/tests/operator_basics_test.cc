@@ -42,6 +42,43 @@ TEST_F(Executors, AreForOneCallUnlessTheyAreRepeatable) {
   EXPECT_EQ(aclnnReciprocal(nullptr, 0, executor, stream_), ACLNN_ERR_INNER_CREATE_EXECUTOR);
 }
 
+TEST_F(Executors, TakeTheAddressesOfTensorsInLists) {
+  const DeviceTensor x = tensor({2}, ACL_FLOAT, {1, 2});
+  const DeviceTensor y = tensor({1}, ACL_FLOAT, {3});
+  const DeviceTensor out = tensor({3}, ACL_FLOAT);
+  const auto own = [](const DeviceTensor& of) {
+    return aclCreateTensor(of.dims.data(), 1, of.dtype, nullptr, 0, ACL_FORMAT_ND, of.dims.data(), 1, of.memory);
+  };
+  const aclTensor* both[] = {own(x), own(y)};
+  aclTensorList* list = aclCreateTensorList(both, 2);
+  uint64_t bytes = 0;
+  aclOpExecutor* executor = nullptr;
+  ASSERT_EQ(aclnnCatGetWorkspaceSize(list, 0, out, &bytes, &executor), ACLNN_SUCCESS);
+  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 1, list, y.memory), ACLNN_ERR_PARAM_INVALID) << "not repeatable";
+  ASSERT_EQ(aclSetAclOpExecutorRepeatable(executor), ACLNN_SUCCESS);
+  const DeviceTensor other = tensor({1}, ACL_FLOAT, {7});
+  const DeviceTensor result = tensor({3}, ACL_FLOAT);
+  // The list is the first argument of all, the output the second; each call has two names.
+  ASSERT_EQ(aclSetDynamicTensorAddr(executor, 0, 1, list, other.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(AclSetTensorAddr(executor, 1, result, result.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(aclnnCat(nullptr, 0, executor, stream_), ACLNN_SUCCESS);
+  ASSERT_EQ(sync(stream_), ACL_SUCCESS);
+  EXPECT_EQ(download(result), (Numbers{1, 2, 7}));
+  ASSERT_EQ(AclSetDynamicInputTensorAddr(executor, 0, 0, list, result.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(AclSetDynamicTensorAddr(executor, 0, 1, list, y.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(AclSetDynamicOutputTensorAddr(executor, 0, 0, list, out.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(aclnnCat(nullptr, 0, executor, stream_), ACLNN_SUCCESS);
+  ASSERT_EQ(sync(stream_), ACL_SUCCESS);
+  EXPECT_EQ(download(out), (Numbers{1, 2, 3}));
+  ASSERT_EQ(AclSetInputTensorAddr(executor, 0, x, x.memory), ACLNN_SUCCESS);
+  ASSERT_EQ(AclSetOutputTensorAddr(executor, 0, out, out.memory), ACLNN_SUCCESS);
+  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 2, list, y.memory), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 2, 0, list, y.memory), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 0, nullptr, y.memory), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclDestroyAclOpExecutor(executor), ACLNN_SUCCESS);
+  EXPECT_EQ(aclDestroyTensorList(list), ACLNN_SUCCESS);
+}
+
 TEST_F(Executors, BelongToOneOperator) {
   const DeviceTensor x = tensor({3}, ACL_FLOAT, {1, 2, 3});
   uint64_t bytes = 0;
@@ -100,7 +137,15 @@ TEST_F(Executors, AreRefusedForOperatorsAndDtypesThatTheChipHasNot) {
   EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_NULLPTR) << "a 910B3 looks at the arguments";
   begin_on("950");
   EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_NULLPTR) << "a 950 too";
+  const auto choose = [](uint64_t* size, aclOpExecutor** of) {
+    return aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(nullptr, nullptr, 1, nullptr, nullptr, nullptr, size, of);
+  };
+  EXPECT_EQ(choose(&bytes, &executor), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclnnAscendQuantGetWorkspaceSize(nullptr, nullptr, nullptr, false, nullptr, 2, nullptr, &bytes, &executor),
+            ACLNN_ERR_PARAM_INVALID)
+      << "only its third version";
   begin_on("310P");
+  EXPECT_EQ(choose(&bytes, &executor), ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(rotate(&bytes, &executor), ACLNN_ERR_PARAM_INVALID);
   EXPECT_THAT(std::string(aclGetRecentErrMsg()), testing::HasSubstr("support for Ascend310P is not implemented"));
   const DeviceTensor half = tensor({2}, ACL_FLOAT16, {1, 2});
@@ -135,6 +180,31 @@ TEST_F(Executors, DescribeTheirTensors) {
   EXPECT_EQ(aclGetViewOffset(nullptr, &offset), ACLNN_ERR_PARAM_NULLPTR);
   const int64_t negative = -1;
   EXPECT_EQ(aclCreateTensor(&negative, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, nullptr, 0, nullptr), nullptr);
+}
+
+TEST_F(Executors, MayBeGivenATensorThatWasMadeAnew) {
+  const DeviceTensor x = tensor({2, 3}, ACL_FLOAT, {1, 2, 4, 5, 8, 10});
+  const DeviceTensor y = tensor({3}, ACL_FLOAT);
+  const DeviceTensor reused = view(x, {1}, {1});
+  const int64_t dims[] = {3}, strides[] = {2}, storage[] = {6};
+  const auto begin_anew = [&](aclTensor* of, aclDataType dtype, const int64_t* sizes) {
+    return aclInitTensor(of, sizes, 1, dtype, strides, 1, ACL_FORMAT_ND, storage, 1, x.memory);
+  };
+  ASSERT_EQ(begin_anew(reused, ACL_FLOAT, dims), ACLNN_SUCCESS);
+  ASSERT_EQ(call(BOTH(aclnnReciprocal), reused.handle, y.handle), ACLNN_SUCCESS);
+  expect_near(download(y), {0.5, 0.2, 0.1}, 1e-6);
+  EXPECT_EQ(begin_anew(nullptr, ACL_FLOAT, dims), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(begin_anew(reused, ACL_DT_UNDEFINED, dims), ACLNN_ERR_PARAM_INVALID);
+  EXPECT_EQ(begin_anew(reused, ACL_FLOAT, nullptr), ACLNN_ERR_PARAM_INVALID);
+  ASSERT_EQ(call(BOTH(aclnnReciprocal), reused.handle, y.handle), ACLNN_SUCCESS) << "what was refused changed nothing";
+
+  const aclScalar* scalar = one();
+  aclScalarList* list = aclCreateScalarList(&scalar, 1);
+  uint64_t size = 0;
+  EXPECT_EQ(aclGetScalarListSize(list, &size), ACLNN_SUCCESS);
+  EXPECT_EQ(size, 1u);
+  EXPECT_EQ(aclGetScalarListSize(list, nullptr), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclDestroyScalarList(list), ACLNN_SUCCESS);
 }
 
 TEST_F(Elements, AreAddedWithBroadcastAndRounding) {

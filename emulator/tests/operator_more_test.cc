@@ -292,7 +292,6 @@ TEST_F(QuantisingNorms, WithoutASumMultiplyByTheScale) {
 
 class DynamicQuantisation : public OperatorTest {
  protected:
-  template <typename... More>
   aclnnStatus quantise(const DeviceTensor& x, aclTensor* smooth, aclTensor* groups, const DeviceTensor& y,
                        aclTensor* scale, aclTensor* offset) {
     return call(BOTH(aclnnDynamicQuantV2), x.handle, smooth, groups, int64_t{ACL_INT8}, y.handle, scale, offset);
@@ -331,6 +330,11 @@ TEST_F(DynamicQuantisation, TakesTheFactorsOfEachGroup) {
     EXPECT_EQ(quantise(x, nullptr, nullptr, y, tensor({rows + 1}, ACL_FLOAT), nullptr), ACLNN_ERR_PARAM_INVALID);
     EXPECT_EQ(quantise(x, nullptr, nullptr, y, nullptr, nullptr), ACLNN_ERR_PARAM_NULLPTR);
   }
+  const DeviceTensor x = tensor({rows, columns}, ACL_BF16);
+  EXPECT_NE(quantise(x, tensor({2, columns}, ACL_BF16), tensor({2}, ACL_INT32, {2, 4}),
+                     tensor({rows, columns}, ACL_INT8), tensor({rows}, ACL_FLOAT), nullptr),
+            ACLNN_SUCCESS)
+      << "groups that end before the rows: a device error";
 }
 
 TEST_F(DynamicQuantisation, MayHaveAZeroPoint) {

@@ -130,4 +130,13 @@ aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irInde
                          [&] { return set_slot(executor, executor->outputs, irIndex, relativeIndex, address); });
 }
 
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                    aclTensorList* tensors, void* address) {
+  return with_repeatable("aclSetDynamicTensorAddr", executor, tensors, [&] {
+    const size_t inputs = executor->inputs.size();
+    return irIndex < inputs ? set_slot(executor, executor->inputs, irIndex, relativeIndex, address)
+                            : set_slot(executor, executor->outputs, irIndex - inputs, relativeIndex, address);
+  });
+}
+
 }  // extern "C"

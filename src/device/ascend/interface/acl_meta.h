@@ -21,6 +21,10 @@ typedef struct aclOpExecutor aclOpExecutor;
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData);
+/* Makes an existing tensor what aclCreateTensor() would give. */
+aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                          const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                          uint64_t storageDimsNum, void* tensorDataAddr);
 aclScalar* aclCreateScalar(void* value, aclDataType dataType);
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
 aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size);
@@ -47,6 +51,7 @@ aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size);
 aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size);
 aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size);
 aclnnStatus aclGetTensorListSize(const aclTensorList* list, uint64_t* size);
+aclnnStatus aclGetScalarListSize(const aclScalarList* list, uint64_t* size);
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** address);
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* address);
 
@@ -60,6 +65,19 @@ aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex
                                          aclTensorList* tensors, void* address);
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
                                           aclTensorList* tensors, void* address);
+/* irIndex: of the inputs, then of the outputs. */
+aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                    aclTensorList* tensors, void* address);
+/* Other names of the same. */
+aclnnStatus AclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address);
+aclnnStatus AclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address);
+aclnnStatus AclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address);
+aclnnStatus AclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                         aclTensorList* tensors, void* address);
+aclnnStatus AclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                          aclTensorList* tensors, void* address);
+aclnnStatus AclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
+                                    aclTensorList* tensors, void* address);
 
 #ifdef __cplusplus
 }
