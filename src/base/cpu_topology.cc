@@ -102,6 +102,8 @@ CpuBudget cpu_budget(const CpuSources& sources) {
 
 CpuBudget cpu_budget() { return cpu_budget(system_cpu_sources()); }
 
+int usable_threads() { return cpu_budget().cpus; }
+
 std::optional<size_t> last_level_cache_bytes(const std::filesystem::path& root) {
   std::optional<size_t> largest;
   for (int index = 0;; ++index) {

@@ -26,6 +26,8 @@ CpuSources system_cpu_sources();
 /// The smaller of affinity and CPU quota (control groups version 1 and 2, every level), rounded down, at least 1.
 CpuBudget cpu_budget(const CpuSources& sources);
 CpuBudget cpu_budget();
+/// How many threads of this process can run at the same time, by its budget.
+int usable_threads();
 
 /// Bytes of the largest cache that CPU 0 has or shares, as the system tells under `root`; nothing where it does not.
 std::optional<size_t> last_level_cache_bytes(const std::filesystem::path& root = "/");

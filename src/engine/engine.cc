@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 
+#include "base/cpu_topology.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/step_loop.h"
@@ -23,6 +24,9 @@ int32_t require_positive(const char* field, int32_t value) {
   if (value < 1) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be at least 1", field, value);
   return value;
 }
+
+// Reading logits from memory does not get faster by more.
+constexpr int kMostSamplingThreads = 8;
 
 // A million rows would be a thousand times what one device serves; more would overflow numbers of slots.
 constexpr int32_t kMostRunning = 1 << 20;
@@ -70,6 +74,13 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
   options.buckets.default_max = device.capabilities().default_max_graph_batch;
   if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
   if (!options.overlap) options.overlap = !device.capabilities().shares_host_cores;
+  if (options.sampling_threads < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "sampling_threads is {}, but must be at least 0",
+                options.sampling_threads);
+  }
+  if (options.sampling_threads == 0) {
+    options.sampling_threads = *options.overlap ? std::min(usable_threads(), kMostSamplingThreads) : 1;
+  }
 }
 
 bool has_int8_cache(const model::KvLayout& layout) {
@@ -126,6 +137,7 @@ StepLoopOptions loop_options(const EngineOptions& options, int32_t vocabulary, c
   result.vocabulary = vocabulary;
   result.end_token_ids = options.end_token_ids;
   result.seed = options.seed;
+  result.sampling_threads = options.sampling_threads;
   result.capture_seconds = [&runner] { return runner.capture_report().milliseconds / 1e3; };
   return result;
 }

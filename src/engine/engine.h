@@ -49,6 +49,9 @@ struct EngineOptions {
   /// A decode step runs on while its events are told, and between two turns; the next one waits for it. Changes no
   /// result. Absent: where the device does not run on the host's own cores.
   std::optional<bool> overlap;
+  /// Threads that draw the tokens of a step, of which the engine's is one. Changes no result. 0: with overlap as many
+  /// as there are CPUs, up to 8, as they have nothing else to do then; else 1.
+  int sampling_threads = 0;
   int32_t retrace_every = 0;
   compile::PassOptions passes;  ///< of the modes that optimise
   int64_t capture_limit = 64;   ///< see RunnerOptions::capture_limit

@@ -42,17 +42,37 @@ Extremes extremes_of(std::span<const float> values) {
   return result;
 }
 
+/// The largest of some values, and where the first block that holds it begins.
+struct Largest {
+  float value = 0;
+  size_t block = 0;
+};
+
+// Blocks in which the largest value is looked for: few of them, and short beside the vocabulary.
+constexpr size_t kBlock = 512;
+
 // The largest value, after a check that every one is finite.
-float checked_max(std::span<const float> logits) {
+Largest checked_max(std::span<const float> logits) {
   REPRISE_CHECK(!logits.empty());
-  const Extremes extremes = extremes_of(logits);
+  Extremes extremes;
+  Largest largest;
+  for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
+    const Extremes block = extremes_of(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
+    extremes.lowest = std::min(extremes.lowest, block.lowest);
+    if (block.highest <= extremes.highest) continue;
+    extremes.highest = block.highest;
+    largest.block = begin;
+  }
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (extremes.lowest <= order_of(-kInfinity) || extremes.highest >= order_of(kInfinity)) [[unlikely]] {
     const auto bad = std::find_if(logits.begin(), logits.end(), [](float value) { return !std::isfinite(value); });
     throw Error(ErrorCode::kInternal, "the model's logit of token {} is {}", bad - logits.begin(), *bad)
         .remedy("weights that overflow the chosen dtype or a fault in a kernel: compare with float32 and eager mode");
   }
-  return value_of(extremes.highest);
+  largest.value = value_of(extremes.highest);
+  // In the order of integers -0 comes before +0, as a token it does not.
+  if (largest.value == 0) largest.block = 0;
+  return largest;
 }
 
 float finite_float(double value) {
@@ -60,8 +80,9 @@ float finite_float(double value) {
   return static_cast<float>(std::clamp(value, -kLargest, kLargest));
 }
 
-int32_t first_of(std::span<const float> logits, float value) {
-  return static_cast<int32_t>(std::find(logits.begin(), logits.end(), value) - logits.begin());
+int32_t first_of(std::span<const float> logits, const Largest& largest) {
+  const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(largest.block);
+  return static_cast<int32_t>(std::find(begin, logits.end(), largest.value) - logits.begin());
 }
 
 uint64_t pack(float logit, size_t token) {
@@ -88,7 +109,7 @@ void Sampler::check_finite(std::span<const float> logits) { checked_max(logits);
 
 int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters& parameters,
                         const TokenHistory* history, uint64_t seed, int64_t step, std::span<const int32_t> forbidden) {
-  float max = checked_max(logits);
+  Largest max = checked_max(logits);
   if (parameters.changes_logits() || !forbidden.empty()) {
     changed_.assign(logits.begin(), logits.end());
     if (parameters.has_penalties()) {
@@ -98,12 +119,12 @@ int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters&
     apply_bias(parameters.logit_bias);
     for (const int32_t token : forbidden) changed_[static_cast<size_t>(token)] = kForbidden;
     logits = changed_;
-    max = value_of(extremes_of(logits).highest);
-    REPRISE_CHECK(max != kForbidden);
+    max = {value_of(extremes_of(logits).highest)};
+    REPRISE_CHECK(max.value != kForbidden);
   }
   if (parameters.is_greedy()) return first_of(logits, max);
 
-  max_logit_ = max;
+  max_logit_ = max.value;
   temperature_ = parameters.temperature;
   const size_t top_k = parameters.top_k > 0 ? static_cast<size_t>(parameters.top_k) : logits.size();
   if (top_k <= kHeapLimit && top_k < logits.size()) {
@@ -227,7 +248,7 @@ int32_t Sampler::draw(double uniform) {
 }
 
 void Sampler::logprobs(std::span<const float> logits, int32_t chosen, int32_t alternatives, PositionLogprobs& out) {
-  max_logit_ = checked_max(logits);
+  max_logit_ = checked_max(logits).value;
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max_logit_);
   const double log_sum = max_logit_ + std::log(sum);

@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "replay/buckets.h"
@@ -21,7 +22,11 @@ constexpr int32_t kMostScoredTokens = 128;
 }  // namespace
 
 Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options)
-    : pool_(pool), options_(options), growth_share_(kLeastGrowthShare), builder_(pool) {
+    : pool_(pool),
+      options_(options),
+      growth_share_(kLeastGrowthShare),
+      builder_(pool),
+      ahead_{StepBuilder(pool), {}, {}} {
   const auto require = [](bool allowed, const char* field, int32_t value) {
     if (!allowed) throw Error(ErrorCode::kInvalidArgument, "{} is {}, but must be at least 1", field, value);
   };
@@ -33,8 +38,12 @@ Scheduler::Scheduler(KvPool& pool, const SchedulerOptions& options)
   step_sequences_.reserve(static_cast<size_t>(options.max_running));
   readers_.reserve(static_cast<size_t>(options.max_running));
   by_length_.reserve(static_cast<size_t>(options.max_running));
-  builder_.reserve(std::max(options.max_running, options.max_prefill_tokens), options.max_running,
-                   std::min(pool.usable_pages(), pool.pages_for(options.max_context)));
+  ahead_.sequences.reserve(static_cast<size_t>(options.max_running));
+  ahead_.ids.reserve(static_cast<size_t>(options.max_running));
+  for (StepBuilder* builder : {&builder_, &ahead_.builder}) {  // which take turns
+    builder->reserve(std::max(options.max_running, options.max_prefill_tokens), options.max_running,
+                     std::min(pool.usable_pages(), pool.pages_for(options.max_context)));
+  }
 }
 
 void Scheduler::check_fits(const RequestSize& size) const {
@@ -154,10 +163,59 @@ void Scheduler::keep_full_pages(Sequence& sequence) {
     int32_t& page = sequence.pages[index];
     const std::span<const int32_t> tokens = sequence.tokens().subspan(index * count, count);
     const PrefixCache::Node kept = pool_.add_cached(page, sequence.cache_node, sequence.request().cache_salt, tokens);
+    if (kept.page != page) ahead_.holds = false;
     page = kept.page;
     sequence.cache_node = kept.id;
     ++sequence.cached_pages;
   }
+}
+
+void Scheduler::prepare_decode() {
+  ahead_.builder.begin();
+  ahead_.sequences.clear();
+  ahead_.ids.clear();
+  for (Sequence* sequence : running_) {
+    const bool ends = sequence->finished() || sequence->output_length() + 1 >= sequence->sampling().max_new_tokens;
+    if (!sequence->in_flight || ends) continue;
+    ahead_.builder.add_unknown(sequence->computed() + 1, sequence->pages, sequence->sequence_slot);
+    ahead_.sequences.push_back(sequence);
+    ahead_.ids.push_back(sequence->id());
+  }
+  ahead_.made = !ahead_.sequences.empty();
+  ahead_.holds = true;
+  if (ahead_.made) ahead_.builder.finish();
+}
+
+/// What was formed ahead is what would be formed now, but for what is to be filled in.
+bool Scheduler::is_prepared() const {
+  if (!ahead_.holds) return false;
+  size_t row = 0;
+  for (const Sequence* sequence : running_) {
+    if (!sequence->prompt_done()) continue;
+    if (row == ahead_.sequences.size() || ahead_.sequences[row] != sequence || ahead_.ids[row] != sequence->id() ||
+        ahead_.builder.batch().positions[row] != sequence->computed()) {
+      return false;
+    }
+    ++row;
+  }
+  return row == ahead_.sequences.size();
+}
+
+/// Makes the batch that was formed ahead that of the step, if it still is.
+bool Scheduler::take_prepared() {
+  if (!std::exchange(ahead_.made, false)) return false;
+  if (!is_prepared()) {
+    ++dropped_preparations_;
+    return false;
+  }
+  ++prepared_steps_;
+  std::swap(builder_, ahead_.builder);
+  step_sequences_.swap(ahead_.sequences);
+  for (size_t row = 0; row < step_sequences_.size(); ++row) {
+    const Sequence& sequence = *step_sequences_[row];
+    builder_.fill(static_cast<int32_t>(row), sequence.next_tokens(1)[0], sequence.pages);
+  }
+  return true;
 }
 
 const replay::StepBatch* Scheduler::form_decode() {
@@ -166,6 +224,7 @@ const replay::StepBatch* Scheduler::form_decode() {
   for (size_t i = 0; i < running_.size(); ++i) {
     if (running_[i]->prompt_done() && !provide_next_page(*running_[i])) break;
   }
+  if (take_prepared()) return &builder_.batch();
   builder_.begin();
   step_sequences_.clear();
   for (Sequence* sequence : running_) {

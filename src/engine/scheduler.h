@@ -45,6 +45,11 @@ class Scheduler {
   /// Forms a decode step: the next token of each sequence whose prompt is read; may preempt. Null when there is none.
   /// The batch is valid until the next call of a form function.
   const replay::StepBatch* form_decode();
+  /// While the decode step that was formed last runs: forms the next one ahead, as if nothing came or went but those
+  /// that have all their tokens then. Changes nothing else: no page is taken, which might evict another or preempt, but
+  /// is filled in with the token. form_decode() then takes the batch if it is just what it would form, and forms its
+  /// own otherwise.
+  void prepare_decode();
   /// Forms a step of the next prompt tokens, at most max_prefill_tokens of them. The most urgent prompt gets what the
   /// others leave, at least half of them; the others come in the order of what they have left, the shortest first. Who
   /// begins as a more urgent one goes on waits until that has read what they share. Where steps are replayed, as much
@@ -60,6 +65,8 @@ class Scheduler {
   int32_t waiting() const { return static_cast<int32_t>(waiting_.size()); }
   int64_t cached_tokens() const { return cached_tokens_; }  ///< of prompts, that were not read again
   int64_t preemptions() const { return preemptions_; }
+  int64_t prepared_steps() const { return prepared_steps_; }              ///< decode steps that were formed ahead
+  int64_t dropped_preparations() const { return dropped_preparations_; }  ///< formed ahead in vain
 
  private:
   /// Prompt tokens that a sequence reads in the step.
@@ -84,6 +91,8 @@ class Scheduler {
   void find_joining();
   void share_budget(bool first_joins);
   void add_to_step(Sequence& sequence, int32_t limit);
+  bool take_prepared();
+  bool is_prepared() const;
 
   KvPool& pool_;
   SchedulerOptions options_;
@@ -92,11 +101,20 @@ class Scheduler {
   double growth_share_;             // of the tokens that sequences may still produce, that is expected of them
   StepBuilder builder_;
   std::vector<Sequence*> step_sequences_;
+  struct {
+    StepBuilder builder;
+    std::vector<Sequence*> sequences;
+    std::vector<RequestId> ids;  // of them: a sequence may go, and another one come where it was
+    bool made = false;
+    bool holds = false;  // the pages are the same
+  } ahead_;
   std::vector<Share> readers_;
   std::vector<Share*> by_length_;
   bool others_turn_ = false;  // the last step of prompts was a replayed one
   int64_t cached_tokens_ = 0;
   int64_t preemptions_ = 0;
+  int64_t prepared_steps_ = 0;
+  int64_t dropped_preparations_ = 0;
 };
 
 }  // namespace reprise::engine

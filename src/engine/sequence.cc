@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::engine {
 
@@ -72,6 +73,7 @@ void Sequence::append_prompt_logprobs(PositionLogprobs logprobs) {
 
 void Sequence::append(int32_t token, PositionLogprobs logprobs) {
   REPRISE_CHECK(!finished_);
+  catch_up_text();
   tokens_.push_back(token);
   output_.token_ids.push_back(token);
   if (history_) history_->add(token);
@@ -81,12 +83,19 @@ void Sequence::append(int32_t token, PositionLogprobs logprobs) {
   const bool is_end = ends_with(token);
   if (is_end) tell_end(token);
   const bool is_text = detokenizer_ && (!is_end || sampling().keep_stop);
-  if (is_text && emit(detokenizer_->push(token))) {
+  // What the text cannot end need not hold up the next step.
+  if (is_text && sampling().stop.empty()) {
+    without_text_ = token;
+  } else if (is_text && emit(detokenizer_->push(token))) {
     finished_ = true;
     return;
   }
   if (is_end) return end(FinishReason::kStop);
   if (output_length() >= sampling().max_new_tokens) end(FinishReason::kLength);
+}
+
+void Sequence::catch_up_text() {
+  if (without_text_) emit(detokenizer_->push(*std::exchange(without_text_, std::nullopt)));
 }
 
 bool Sequence::ends_with(int32_t token) const {
@@ -120,6 +129,7 @@ void Sequence::end(FinishReason reason) {
   has_event_ = true;
   output_.finish = reason;
   if (!detokenizer_) return;
+  catch_up_text();
   // The rest of the text may still complete a stop string, if that holds U+FFFD.
   if (!emit(detokenizer_->finish())) stop_matcher_.finish(output_.text);
 }
@@ -136,6 +146,7 @@ void Sequence::fail(Error error) {
 }
 
 TokenEvent Sequence::take_event() {
+  catch_up_text();
   TokenEvent event;
   event.request = id_;
   event.cached_tokens = output_.cached_tokens;

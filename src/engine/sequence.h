@@ -71,7 +71,7 @@ class Sequence {
     return ends_;
   }
   /// Takes the next token of the output, and ends the sequence when it is an end token or a stop token, completes a
-  /// stop string or is the last one allowed.
+  /// stop string or is the last one allowed. Where no stop string is to be found, its text is made when it is told.
   void append(int32_t token, PositionLogprobs logprobs = {});
   /// Ends the sequence without a further token; nothing happens when it has ended.
   void finish(FinishReason reason);
@@ -95,6 +95,8 @@ class Sequence {
 
  private:
   bool ends_with(int32_t token) const;
+  /// Makes the text of a token that has waited for it.
+  void catch_up_text();
   void tell_end(int32_t token);
   /// Passes text to the stop matcher; true when a stop string is complete.
   bool emit(std::string_view text);
@@ -112,6 +114,7 @@ class Sequence {
   std::optional<TokenHistory> history_;
   std::optional<text::Detokenizer> detokenizer_;
   StopMatcher stop_matcher_;
+  std::optional<int32_t> without_text_;  ///< the last token, whose text is not made yet
   RequestOutput output_;
   bool finished_ = false;
 

@@ -4,9 +4,9 @@
 
 namespace reprise::engine {
 
-/// What steps cost. Times are those of forming the step, running it and sampling, without callbacks and without
-/// captures made on the way; but whatever the host does while a step runs (EngineOptions::overlap) is part of its time.
-/// Engine::prompt_logits() counts as well.
+/// What steps cost. Times are those of forming the step, running it and sampling, without callbacks, text that can end
+/// no request and captures made on the way; but whatever the host does while a step runs (EngineOptions::overlap) is
+/// part of its time. Engine::prompt_logits() counts as well.
 struct Statistics {
   int64_t prefill_tokens = 0;  ///< prompt tokens read, and what was read again after preemptions
   int64_t prefill_steps = 0;
@@ -20,6 +20,10 @@ struct Statistics {
   int64_t generated_tokens = 0;  ///< by steps of both kinds
   int64_t cached_tokens = 0;     ///< of prompts, found in the prefix cache and not read again
   int64_t preemptions = 0;
+  /// Decode steps whose batch was formed while the step before ran, and batches that were formed so in vain, because
+  /// something came, ended or went. Without EngineOptions::overlap there are none.
+  int64_t prepared_steps = 0;
+  int64_t dropped_preparations = 0;
   int64_t finished_requests = 0;   ///< that ended, in whatever way
   int64_t cancelled_requests = 0;  ///< of them
   int64_t failed_requests = 0;     ///< of them

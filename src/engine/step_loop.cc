@@ -25,7 +25,7 @@ StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text:
       tokenizer_(std::move(tokenizer)),
       options_(std::move(options)),
       scheduler_(pool, options_.scheduler),
-      sampler_(options_.vocabulary) {
+      sampler_(options_.vocabulary, std::max(options_.sampling_threads, 1)) {
   for (const int32_t token : options_.end_token_ids) {
     if (token < 0 || token >= options_.vocabulary) {
       throw Error(ErrorCode::kInvalidArgument, "the model's end token is {}, but its vocabulary has {} tokens", token,
@@ -33,6 +33,7 @@ StepLoop::StepLoop(KvPool& pool, StepFunction step_function, std::optional<text:
     }
   }
   step_events_.reserve(static_cast<size_t>(options_.scheduler.max_running));
+  rows_.reserve(static_cast<size_t>(options_.scheduler.max_running));
 }
 
 void StepLoop::check(const Request& request) const {
@@ -163,9 +164,11 @@ bool StepLoop::step_in_turn() {
 
 /// The same steps in the same order, but the turn ends in the middle of the decode step: callbacks, and whatever is
 /// done between two turns, find the device at work. Only what a step has given decides what comes next, so nothing is
-/// scheduled while one runs.
+/// scheduled while one runs; but the batch is formed that comes next if nothing changes. As late as possible, when it
+/// is known who has left meanwhile.
 bool StepLoop::step_ahead() {
   bool worked = flight_ || !ended_.empty() || !step_events_.empty();
+  if (flight_ && options_.prepare_steps) scheduler_.prepare_decode();
   finish_decode();
   scheduler_.admit();
   Instant begin = now();
@@ -272,6 +275,8 @@ Statistics StepLoop::statistics() const {
   Statistics result = statistics_;
   result.cached_tokens = scheduler_.cached_tokens();
   result.preemptions = scheduler_.preemptions();
+  result.prepared_steps = scheduler_.prepared_steps();
+  result.dropped_preparations = scheduler_.dropped_preparations();
   return result;
 }
 
@@ -305,29 +310,50 @@ void StepLoop::run_step(const replay::StepBatch& batch, int64_t& tokens,
   }
 }
 
+/// Rows are drawn all at once, and their tokens taken in order.
 void StepLoop::sample_rows(const replay::LogitsView& logits, const replay::StepBatch& batch, int64_t& tokens) {
   const std::span<Sequence* const> sequences = scheduler_.step_sequences();
+  rows_.clear();
   int32_t row = -1;  // of the last token of the sequence
   for (size_t i = 0; i < sequences.size(); ++i) {
     Sequence& sequence = *sequences[i];
     const int32_t count = batch.query_lengths[i];
     row += batch.all_logits ? count : 1;
     if (sequence.finished()) continue;  // cancelled while the step ran
+    RowSampler::Row& drawn = rows_.emplace_back();
+    drawn.sequence = &sequence;
     try {
       if (batch.all_logits) score_prompt(sequence, logits, count);
       const bool all_read = sequence.advance(count);
       if (all_read && sequence.is_only_read()) {
         sequence.finish(FinishReason::kLength);
       } else if (all_read) {
-        sample_row(sequence, logits.row(row));
-        ++tokens;
-        ++statistics_.generated_tokens;
+        drawn.logits = logits.row(row);
       }
-      scheduler_.keep_full_pages(sequence);
-    } catch (const Error& error) {  // the logits of one row say nothing about the others
-      log_error("request {} failed: {}", name_of(sequence), error.what());
-      sequence.fail(error);
+    } catch (const Error&) {
+      drawn.failure = std::current_exception();
     }
+  }
+  sampler_.sample(rows_);
+  size_t next = 0;
+  for (Sequence* sequence : sequences) {
+    if (next < rows_.size() && rows_[next].sequence == sequence) take_row(*sequence, rows_[next++], tokens);
+  }
+}
+
+/// The logits of one row say nothing about the others, so an error ends this sequence alone.
+void StepLoop::take_row(Sequence& sequence, RowSampler::Row& row, int64_t& tokens) {
+  try {
+    if (row.failure) std::rethrow_exception(row.failure);
+    if (!row.logits.empty()) {
+      sequence.append(row.token, std::move(row.logprobs));
+      ++tokens;
+      ++statistics_.generated_tokens;
+    }
+    scheduler_.keep_full_pages(sequence);
+  } catch (const Error& error) {
+    log_error("request {} failed: {}", name_of(sequence), error.what());
+    sequence.fail(error);
   }
 }
 
@@ -342,14 +368,6 @@ void StepLoop::score_prompt(Sequence& sequence, const replay::LogitsView& logits
                       logprobs);
     sequence.append_prompt_logprobs(std::move(logprobs));
   }
-}
-
-void StepLoop::sample_row(Sequence& sequence, std::span<const float> logits) {
-  const int32_t token = sampler_.sample(logits, sequence.sampling(), sequence.history(), sequence.seed(),
-                                        sequence.output_length(), sequence.forbidden_tokens());
-  PositionLogprobs logprobs;
-  if (sequence.sampling().logprobs) sampler_.logprobs(logits, token, *sequence.sampling().logprobs, logprobs);
-  sequence.append(token, std::move(logprobs));
 }
 
 void StepLoop::deliver_step() {

@@ -11,7 +11,7 @@
 
 #include "engine/kv_pool.h"
 #include "engine/request.h"
-#include "engine/sampler.h"
+#include "engine/row_sampler.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "engine/statistics.h"
@@ -32,10 +32,12 @@ struct AsynchronousSteps {
 struct StepLoopOptions {
   /// Given: a decode step is left to run when step() returns, and events are told while a step runs.
   std::optional<AsynchronousSteps> asynchronous = {};
+  bool prepare_steps = true;  ///< for tests: with `asynchronous`, batches are formed ahead; changes no result
   SchedulerOptions scheduler;
   int32_t vocabulary = 0;
   std::vector<int32_t> end_token_ids;  ///< the model's own
   uint64_t seed = 0;                   ///< what seeds of requests that bring none are made from
+  int sampling_threads = 1;            ///< among which rows are shared where that is worth it
   /// Time spent on captures so far, which is not counted as that of a step; may be empty.
   std::function<double()> capture_seconds;
 };
@@ -98,7 +100,7 @@ class StepLoop {
   void run_step(const replay::StepBatch& batch, int64_t& tokens, const std::function<replay::LogitsView()>& run);
   void sample_rows(const replay::LogitsView& logits, const replay::StepBatch& batch, int64_t& tokens);
   void score_prompt(Sequence& sequence, const replay::LogitsView& logits, int32_t count);
-  void sample_row(Sequence& sequence, std::span<const float> logits);
+  void take_row(Sequence& sequence, RowSampler::Row& row, int64_t& tokens);
   void deliver_step();
   void deliver_ended();
   /// Gives its callback what there is to tell.
@@ -110,11 +112,12 @@ class StepLoop {
   std::optional<text::Tokenizer> tokenizer_;
   StepLoopOptions options_;
   Scheduler scheduler_;
-  Sampler sampler_;
+  RowSampler sampler_;
   Statistics statistics_;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> sequences_;
   std::vector<RequestId> ended_;        // outside of a step, so that their last event is still to come
   std::vector<Sequence*> step_events_;  // rows of the last step
+  std::vector<RowSampler::Row> rows_;   // to be sampled, in the order of their sequences
   std::optional<Flight> flight_;
   std::atomic<RequestId> next_id_ = 1;
   std::optional<Instant> last_end_;  // of the last step; absent: there was nothing to do since

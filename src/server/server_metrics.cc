@@ -114,6 +114,11 @@ void add_steps(Page& page, const engine::ServiceSnapshot& snapshot) {
                statistics.decode_seconds);
   page.seconds("reprise_decode_wall_seconds_total",
                "The same with the time in front of each step, while there was work.", statistics.decode_wall_seconds);
+  page.family("reprise_prepared_steps_total", "counter",
+              "Decode steps whose batch was formed while the step before ran: used as it was, or dropped.");
+  page.sample("reprise_prepared_steps_total", static_cast<double>(statistics.prepared_steps), "result=\"used\"");
+  page.sample("reprise_prepared_steps_total", static_cast<double>(statistics.dropped_preparations),
+              "result=\"dropped\"");
   page.counter("reprise_prefill_tokens_total", "Prompt tokens that steps have read.", statistics.prefill_tokens);
   page.seconds("reprise_prefill_step_seconds_total", "Time in steps that read prompts.", statistics.prefill_seconds);
 }

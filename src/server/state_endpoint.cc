@@ -82,6 +82,8 @@ HttpResponse state_response(const ApiContext& context, const HttpRequest& reques
                {"generated_tokens", snapshot.statistics.generated_tokens},
                {"cached_tokens", snapshot.statistics.cached_tokens},
                {"preemptions", snapshot.statistics.preemptions},
+               {"prepared_steps", snapshot.statistics.prepared_steps},
+               {"dropped_preparations", snapshot.statistics.dropped_preparations},
                {"finished_requests", snapshot.statistics.finished_requests},
                {"cancelled_requests", snapshot.statistics.cancelled_requests},
                {"failed_requests", snapshot.statistics.failed_requests}};

@@ -184,6 +184,119 @@ TEST(Overlap, SettlingWaitsForTheStepAndTheNextTurnTellsOfIt) {
   EXPECT_FALSE(loop.loop.step());
 }
 
+TEST(PreparedSteps, AreUsedWhileNothingChanges) {
+  Loop loop(overlapped());  // pages of 4: a row needs a new one now and then
+  const RequestId first = loop.submit(prompt_of(5, 1), greedy(20));
+  const RequestId second = loop.submit(prompt_of(6, 2), greedy(12));
+  loop.loop.run_until_done();
+  EXPECT_EQ(loop.output(first).token_ids, expected_output(prompt_of(5, 1), 20));
+  EXPECT_EQ(loop.output(second).token_ids, expected_output(prompt_of(6, 2), 12));
+  const Statistics statistics = loop.loop.statistics();
+  EXPECT_EQ(statistics.decode_steps, 19);
+  EXPECT_EQ(statistics.prepared_steps, 18) << "all but the first: who has all tokens is known to leave";
+  EXPECT_EQ(statistics.dropped_preparations, 0);
+}
+
+TEST(PreparedSteps, AreDroppedWhenARequestEndsOrJoinsAndNotWhenOneIsCancelled) {
+  Loop loop(overlapped());
+  SamplingParameters ends = greedy(50);
+  ends.stop_token_ids = {expected_output(prompt_of(5, 1), 5).back()};
+  const RequestId ended = loop.submit(prompt_of(5, 1), ends);
+  const RequestId cancelled = loop.submit(prompt_of(6, 2), greedy(50));
+  const RequestId stays = loop.submit(prompt_of(4, 3), greedy(30));
+  while (!loop.outputs.contains(ended)) loop.loop.step();
+  const size_t length = loop.output(ended).token_ids.size();
+  EXPECT_EQ(loop.output(ended).token_ids, expected_output(prompt_of(5, 1), static_cast<int32_t>(length)));
+  EXPECT_EQ(loop.loop.statistics().dropped_preparations, 1);
+  loop.loop.step();
+  loop.loop.cancel(cancelled);
+  loop.loop.step();
+  EXPECT_EQ(loop.loop.statistics().dropped_preparations, 1);
+  const RequestId joined = loop.submit(prompt_of(7, 4), greedy(3));
+  loop.loop.run_until_done();
+  EXPECT_EQ(loop.loop.statistics().dropped_preparations, 2);
+  EXPECT_EQ(loop.output(joined).token_ids, expected_output(prompt_of(7, 4), 3));
+  EXPECT_EQ(loop.output(stays).token_ids, expected_output(prompt_of(4, 3), 30));
+  EXPECT_EQ(loop.pool.free_pages(), loop.pool.usable_pages());
+}
+
+// All that a batch says.
+std::vector<std::vector<int32_t>> content_of(const replay::StepBatch& batch) {
+  return {batch.token_ids,      batch.positions,    batch.slots,       batch.query_lengths, batch.kv_lengths,
+          batch.sequence_slots, batch.block_tables, {batch.max_pages}, {batch.all_logits},  {batch.reads_prompts}};
+}
+
+class PreparedStepsUnderLoad : public testing::TestWithParam<int> {
+ protected:
+  struct Run {
+    std::vector<std::vector<std::vector<int32_t>>> batches;
+    std::map<RequestId, std::vector<int32_t>> outputs;
+    std::vector<int32_t> free_pages;  // after each turn, and those of them that the prefix cache keeps
+    Statistics statistics;
+  };
+
+  // The same comes before the same turns, and in the same callbacks, into a cache that is too small for it.
+  Run run(bool prepare_steps) {
+    std::mt19937 random(static_cast<unsigned>(GetParam()));
+    const auto between = [&](int32_t low, int32_t high) {
+      return std::uniform_int_distribution<int32_t>(low, high)(random);
+    };
+    LoopSetup setup = overlapped();
+    setup.prepare_steps = prepare_steps;
+    setup.page_size = between(1, 5);
+    setup.kv_tokens = between(90, 160);
+    setup.max_running = between(2, 7);
+    setup.sequence_state = between(0, 3) == 0;
+    setup.end_tokens = {3, 50};
+    Loop loop(setup);
+    Run result;
+    loop.model.before_step = [&](const replay::StepBatch& batch) { result.batches.push_back(content_of(batch)); };
+    std::vector<RequestId> sent;
+    loop.on_event = [&](const TokenEvent&) {
+      if (between(0, 60) == 0) loop.loop.cancel(sent[static_cast<size_t>(between(0, int32_t(sent.size()) - 1))]);
+    };
+    for (int turn = 0; turn < 400; ++turn) {
+      if (between(0, 4) == 0 && loop.loop.waiting() < 6) {
+        Request request;
+        request.prompt = prompt_of(40, between(0, 2));  // few beginnings, which many share
+        request.prompt.resize(static_cast<size_t>(between(1, 40)));
+        request.sampling = greedy(between(1, 45));
+        request.sampling.ignore_eos = between(0, 1) == 0;
+        request.priority = between(0, 4) == 0 ? 1 : 0;
+        sent.push_back(loop.submit(std::move(request)));
+      }
+      if (between(0, 40) == 0 && !sent.empty()) loop.loop.cancel(sent.back());
+      if (between(0, 100) == 0) loop.pool.flush_cache();
+      if (between(0, 30) == 0) loop.loop.settle();
+      loop.loop.step();
+      result.free_pages.push_back(loop.pool.free_pages());
+      result.free_pages.push_back(loop.pool.cached_pages());
+    }
+    loop.loop.run_until_done();
+    EXPECT_EQ(loop.pool.free_pages(), loop.pool.usable_pages());
+    for (const auto& [id, output] : loop.outputs) result.outputs[id] = output.token_ids;
+    result.statistics = loop.loop.statistics();
+    return result;
+  }
+};
+
+TEST_P(PreparedStepsUnderLoad, ChangeNoBatchNoPageAndNoPreemption) {
+  const Run expected = run(false);
+  const Run actual = run(true);
+  ASSERT_EQ(actual.batches.size(), expected.batches.size());
+  for (size_t i = 0; i < expected.batches.size(); ++i)
+    ASSERT_EQ(actual.batches[i], expected.batches[i]) << "step " << i;
+  EXPECT_EQ(actual.outputs, expected.outputs);
+  EXPECT_EQ(actual.free_pages, expected.free_pages);
+  EXPECT_EQ(actual.statistics.preemptions, expected.statistics.preemptions);
+  EXPECT_EQ(actual.statistics.cached_tokens, expected.statistics.cached_tokens);
+  EXPECT_EQ(expected.statistics.prepared_steps + expected.statistics.dropped_preparations, 0);
+  EXPECT_GT(actual.statistics.prepared_steps, 50);
+  EXPECT_GT(actual.statistics.dropped_preparations, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, PreparedStepsUnderLoad, testing::Range(0, 6));
+
 class OverlapFailure : public testing::Test {
  protected:
   void SetUp() override { set_log_level(LogLevel::kOff); }
@@ -251,6 +364,7 @@ class OverlapOnModel : public testing::TestWithParam<std::tuple<replay::Mode, in
     result.poison = true;
     result.overlap = overlap;
     result.capture_at_once_milliseconds = 0;
+    result.sampling_threads = overlap ? 3 : 1;
     return result;
   }
 
@@ -337,6 +451,8 @@ TEST_P(OverlapOnModel, ChangesNothingOfWhatRequestsGet) {
   EXPECT_EQ(with.cancelled_requests, without.cancelled_requests);
   EXPECT_EQ(with.generated_tokens, without.generated_tokens);
   EXPECT_GT(with.preemptions, 0);
+  EXPECT_GT(with.prepared_steps, 20);
+  EXPECT_GT(with.dropped_preparations, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, OverlapOnModel,

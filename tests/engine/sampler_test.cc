@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/row_sampler.h"
 
 namespace reprise::engine {
 namespace {
@@ -331,6 +332,66 @@ TEST(Sampler, LogprobsOfMoreAlternativesThanTokensAreAllOfThem) {
   Sampler(3).logprobs(std::vector<float>{1, 1, 2}, 1, 0, out);
   EXPECT_TRUE(out.alternatives.empty());
   EXPECT_TRUE(std::isfinite(out.chosen.logprob));
+}
+
+TEST(Sampler, AGreedyChoiceTakesTheFirstOfEqualZerosAndMaximaOfManyBlocks) {
+  const auto greedy_of = [](const std::vector<float>& logits) {
+    SamplingParameters parameters;
+    parameters.temperature = 0;
+    return Sampler(static_cast<int32_t>(logits.size())).sample(logits, parameters, nullptr, 0, 0);
+  };
+  std::vector<float> logits(5000, -1.0f);
+  logits[4700] = 0.0f;
+  logits[700] = -0.0f;
+  EXPECT_EQ(greedy_of(logits), 700);
+  logits[1600] = logits[3300] = 2.0f;
+  EXPECT_EQ(greedy_of(logits), 1600);
+  logits[4999] = 2.5f;
+  EXPECT_EQ(greedy_of(logits), 4999);
+}
+
+TEST(RowSampler, GivesTheSameOnAnyNumberOfThreads) {
+  constexpr int32_t kWords = 40'000;
+  constexpr int32_t kRows = 21;
+  std::vector<std::vector<float>> logits(kRows);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (int32_t i = 0; i < kRows; ++i) {
+    for (int32_t token = 0; token < kWords; ++token) {
+      const uint64_t bits = random_bits(static_cast<uint64_t>(i), static_cast<uint64_t>(token));
+      logits[static_cast<size_t>(i)].push_back(static_cast<float>(bits % 1000) * 0.01f);
+    }
+    Request request;
+    request.prompt = {i};
+    request.sampling.temperature = i % 3 == 0 ? 0 : 1;
+    if (i % 4 == 0) request.sampling.logprobs = 2;
+    if (i % 5 == 0) request.sampling.top_p = 0.5;
+    if (i % 6 == 0) request.sampling.repetition_penalty = 1.5;
+    sequences.push_back(std::make_unique<Sequence>(i, std::move(request), uint64_t{7}, kWords, std::nullopt));
+    sequences.back()->begin();
+  }
+  logits[4][17] = std::numeric_limits<float>::quiet_NaN();
+  const auto rows_with = [&](int threads) {
+    std::vector<RowSampler::Row> rows(kRows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].sequence = sequences[i].get();
+      if (i != 9) rows[i].logits = logits[i];  // nothing is wanted of one
+    }
+    RowSampler sampler(kWords, threads);
+    sampler.sample(rows);
+    EXPECT_EQ(sampler.shared_calls(), threads > 1 ? 1 : 0);
+    return rows;
+  };
+  const std::vector<RowSampler::Row> expected = rows_with(1);
+  for (const int threads : {2, 5}) {
+    const std::vector<RowSampler::Row> actual = rows_with(threads);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(actual[i].token, expected[i].token) << i;
+      EXPECT_EQ(actual[i].failure != nullptr, i == 4) << i;
+      EXPECT_EQ(actual[i].logprobs.chosen.logprob, expected[i].logprobs.chosen.logprob) << i;
+      EXPECT_EQ(actual[i].logprobs.alternatives.size(), expected[i].logprobs.alternatives.size()) << i;
+    }
+  }
+  EXPECT_EQ(expected[9].token, -1);
 }
 
 TEST(Random, UniformNumbersFillTheUnitInterval) {

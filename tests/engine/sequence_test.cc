@@ -61,6 +61,16 @@ std::vector<int32_t> letters(std::string_view text) {
   return ids;
 }
 
+TEST(Sequence, TextThatIsMadeLateIsAllThereWhenItIsTold) {
+  Sequence sequence(1, {{5}, with_stops({}), true, {}}, 0, tokenizer().vocabulary_size(), tokenizer());
+  for (const int32_t token : tokenizer().encode("Tom has three")) sequence.append(token);
+  EXPECT_EQ(sequence.take_event().text, "Tom has three");
+  for (const int32_t token : tokenizer().encode(" more apples")) sequence.append(token);
+  sequence.finish(FinishReason::kCancelled);
+  EXPECT_EQ(sequence.output().text, "Tom has three more apples");
+  EXPECT_EQ(sequence.take_event().text, " more apples");
+}
+
 TEST(Sequence, TextIsWhatTheTokenizerDecodes) {
   const std::string text = "Natalia sold 48 clips: \xF0\x9F\x99\x82 \xE6\xBC\xA2!";
   const Client client = run(tokenizer().encode(text), with_stops({}));

@@ -27,6 +27,7 @@ struct LoopSetup {
   bool sequence_state = true;  // the model keeps state for each sequence
   bool prefix_cache = true;
   bool overlap = false;  // steps run between issue and await, as late as they can
+  bool prepare_steps = true;
 };
 
 // A loop over the fake model, poison on and pages anywhere, that keeps what callbacks were told.
@@ -78,6 +79,7 @@ class Loop {
     result.scheduler = {setup.max_running, setup.max_prefill_tokens, setup.max_context, setup.replayed_sizes};
     result.vocabulary = kVocabulary;
     result.end_token_ids = setup.end_tokens;
+    result.prepare_steps = setup.prepare_steps;
     return result;
   }
   StepLoopOptions with_halves(StepLoopOptions options, bool overlap) {
