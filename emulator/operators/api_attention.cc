@@ -42,37 +42,41 @@ const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode
 
 // The call that these parameters make; `unused` are more that must be null.
 #define ATTENTION_CALL(name, largest, ...)                                                                            \
-  return phase_one(name, workspaceSize, executor, [&](Plan& plan) {                                                   \
-    require_unused({pseShiftOptional, deqScale1Optional, quantScale1Optional, deqScale2Optional, quantScale2Optional, \
-                    quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional, queryPaddingSizeOptional,  \
-                    kvPaddingSizeOptional, keyAntiquantOffsetOptional, valueAntiquantOffsetOptional,                  \
-                    keySharedPrefixOptional, valueSharedPrefixOptional, actualSharedPrefixLenOptional, __VA_ARGS__}); \
-    require(innerPrecise >= 0 && innerPrecise <= 3 && antiquantMode == 0, "innerPrecise is {}, antiquantMode {}",     \
-            innerPrecise, antiquantMode);                                                                             \
-    build_attention(plan, {.query = query,                                                                            \
-                           .key = key,                                                                                \
-                           .value = value,                                                                            \
-                           .mask = attenMaskOptional,                                                                 \
-                           .lengths = actualSeqLengthsOptional,                                                       \
-                           .kv_lengths = actualSeqLengthsKvOptional,                                                  \
-                           .block_table = blockTableOptional,                                                         \
-                           .key_scale = keyAntiquantScaleOptional,                                                    \
-                           .value_scale = valueAntiquantScaleOptional,                                                \
-                           .heads = numHeads,                                                                         \
-                           .scale = scaleValue,                                                                       \
-                           .before = preTokens,                                                                       \
-                           .after = nextTokens,                                                                       \
-                           .layout = inputLayout,                                                                     \
-                           .kv_heads = numKeyValueHeads,                                                              \
-                           .sparse_mode = sparseMode,                                                                 \
-                           .block_size = blockSize,                                                                   \
-                           .wants_log_sum_exp = softmaxLseFlag,                                                       \
-                           .key_antiquant_mode = keyAntiquantMode,                                                    \
-                           .value_antiquant_mode = valueAntiquantMode,                                                \
-                           .out = attentionOut,                                                                       \
-                           .log_sum_exp = softmaxLse,                                                                 \
-                           .largest_workspace = largest});                                                            \
-  })
+  return phase_one(                                                                                                   \
+      name, workspaceSize, executor,                                                                                  \
+      [&](Plan& plan) {                                                                                               \
+        require_unused({pseShiftOptional, deqScale1Optional, quantScale1Optional, deqScale2Optional,                  \
+                        quantScale2Optional, quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional,   \
+                        queryPaddingSizeOptional, kvPaddingSizeOptional, keyAntiquantOffsetOptional,                  \
+                        valueAntiquantOffsetOptional, keySharedPrefixOptional, valueSharedPrefixOptional,             \
+                        actualSharedPrefixLenOptional, __VA_ARGS__});                                                 \
+        require(innerPrecise >= 0 && innerPrecise <= 3 && antiquantMode == 0, "innerPrecise is {}, antiquantMode {}", \
+                innerPrecise, antiquantMode);                                                                         \
+        build_attention(plan, {.query = query,                                                                        \
+                               .key = key,                                                                            \
+                               .value = value,                                                                        \
+                               .mask = attenMaskOptional,                                                             \
+                               .lengths = actualSeqLengthsOptional,                                                   \
+                               .kv_lengths = actualSeqLengthsKvOptional,                                              \
+                               .block_table = blockTableOptional,                                                     \
+                               .key_scale = keyAntiquantScaleOptional,                                                \
+                               .value_scale = valueAntiquantScaleOptional,                                            \
+                               .heads = numHeads,                                                                     \
+                               .scale = scaleValue,                                                                   \
+                               .before = preTokens,                                                                   \
+                               .after = nextTokens,                                                                   \
+                               .layout = inputLayout,                                                                 \
+                               .kv_heads = numKeyValueHeads,                                                          \
+                               .sparse_mode = sparseMode,                                                             \
+                               .block_size = blockSize,                                                               \
+                               .wants_log_sum_exp = softmaxLseFlag,                                                   \
+                               .key_antiquant_mode = keyAntiquantMode,                                                \
+                               .value_antiquant_mode = valueAntiquantMode,                                            \
+                               .out = attentionOut,                                                                   \
+                               .log_sum_exp = softmaxLse,                                                             \
+                               .largest_workspace = largest});                                                        \
+      },                                                                                                              \
+      (largest) ? "GetMaxWorkspaceSize" : "GetWorkspaceSize")
 
 extern "C" {
 

@@ -67,6 +67,7 @@ int64_t columns_of(const TensorArgument& query, std::string_view layout, int64_t
 /// The lengths of sequences from a list of the host: prefix sums or plain, null for `whole` each.
 std::vector<int64_t> lengths_of(const aclIntArray* list, bool prefix_sums, int64_t sequences, int64_t whole,
                                 const char* name) {
+  require_live(list, name);
   std::vector<int64_t> lengths(static_cast<size_t>(sequences), whole);
   if (list == nullptr || list->values.empty()) return lengths;
   const std::vector<int64_t>& values = list->values;

@@ -77,6 +77,7 @@ constexpr Kernel kCausalConv1d = make_kernel<ConvolutionParameters, run_convolut
 
 std::vector<int64_t> sequences_of(const aclIntArray* starts, const aclIntArray* slots, const aclIntArray* modes,
                                   int64_t pad_slot, int64_t rows, int64_t slot_count) {
+  for (const aclIntArray* list : {starts, slots, modes}) require_live(list, "a list");
   require(starts->values.size() >= 2, "queryStartLoc has {} elements, expected at least 2", starts->values.size());
   const size_t count = starts->values.size() - 1;
   require(slots == nullptr || slots->values.size() == count, "cacheIndices does not have {} elements", count);

@@ -147,6 +147,7 @@ TensorArgument single(const std::vector<TensorArgument>& list, const char* name)
 }
 
 void require_absent(Plan& plan, const aclTensorList* list, const char* name) {
+  require_live(list, name);
   require(list == nullptr || list->tensors.empty(), "{} is not supported", name);
   plan.input_list(nullptr);
 }

@@ -217,6 +217,7 @@ void build_v3(Plan& plan, RoutingArguments a, const V3Attributes& v) {
   require(v.quant_mode == -1 || v.quant_mode == 1, "quantMode is {}, expected -1 or 1", v.quant_mode);
   require(v.index_type == 0 || v.index_type == 1, "rowIdxType is {}, expected 0 or 1", v.index_type);
   RoutingParameters parameters{.end = v.experts, .rows_out = all};
+  require_live(v.range, "activeExpertRange");
   if (v.range != nullptr) {
     require(v.range->values.size() == 2, "activeExpertRange has {} elements, expected 2", v.range->values.size());
     parameters.begin = v.range->values[0];

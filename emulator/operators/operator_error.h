@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "device/ascend/interface/acl_types.h"
+#include "emulator/operators/meta/objects.h"
 
 namespace reprise::emulator {
 
@@ -48,6 +49,19 @@ void require(bool holds, std::string_view format, const Values&... values) {
 
 inline void require_pointer(const void* pointer, const char* name) {
   if (pointer == nullptr) throw OperatorError(ACLNN_ERR_PARAM_NULLPTR, formatted("{} is a null pointer", {name}));
+}
+
+/// For an object that may be left out: nothing is read of one that was destroyed.
+template <MetaObject T>
+void require_live(const T* object, const char* name) {
+  if (object == nullptr || emulatorUseObject(kind_of(object), object)) return;
+  throw OperatorError(ACLNN_ERR_PARAM_INVALID, formatted("{} is no such object, or was destroyed", {name}));
+}
+
+template <MetaObject T>
+void require_pointer(const T* object, const char* name) {
+  require_pointer(static_cast<const void*>(object), name);
+  require_live(object, name);
 }
 
 }  // namespace reprise::emulator

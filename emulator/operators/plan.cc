@@ -9,13 +9,18 @@ namespace {
 
 constexpr uint64_t kWorkspaceAlignment = 512;
 
+/// The 63 bits that addresses and counts have.
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+
 uint64_t aligned(uint64_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
 
 int64_t product(std::span<const int64_t> sizes) {
   int64_t result = 1;
-  for (const int64_t size : sizes) result *= size;
+  for (const int64_t size : sizes) {
+    require(!__builtin_mul_overflow(result, size, &result), "a tensor has more elements than can be counted");
+  }
   return result;
 }
 
@@ -46,6 +51,7 @@ TensorArgument describe(const aclTensor& from) {
 Plan::Plan(const char* name) : executor_(std::make_unique<aclOpExecutor>()) { executor_->name = name; }
 
 TensorArgument Plan::add(const aclTensor* tensor) {
+  require_live(tensor, "a tensor");
   require_dtype(tensor->dtype);
   TensorArgument argument = describe(*tensor);
   argument.slot = static_cast<int32_t>(executor_->slots.size());
@@ -87,6 +93,7 @@ TensorArgument Plan::in_place(const aclTensor* tensor, const char* name) {
 
 std::vector<TensorArgument> Plan::input_list(const aclTensorList* list) {
   auto& slots = executor_->inputs.emplace_back();
+  require_live(list, "a list of tensors");
   std::vector<TensorArgument> arguments;
   for (const aclTensor* tensor : list == nullptr ? std::vector<const aclTensor*>() : list->tensors) {
     require_pointer(tensor, "a tensor of a list");
@@ -124,8 +131,11 @@ TensorArgument Plan::staged(const TensorArgument& tensor, aclDataType dtype) {
 TensorArgument Plan::scratch(std::span<const int64_t> dims, aclDataType dtype) {
   TensorArgument tensor;
   tensor.dtype = dtype;
-  set_contiguous(tensor, dims);
   tensor.storage_elements = product(dims);
+  set_contiguous(tensor, dims);
+  const auto most =
+      static_cast<int64_t>((kMostBytes - executor_->workspace_bytes) / std::max<size_t>(size_of(dtype), 1));
+  require(tensor.storage_elements < most, "the workspace has more bytes than can be counted");
   tensor.workspace_offset = static_cast<int64_t>(executor_->workspace_bytes);
   executor_->workspace_bytes += aligned(tensor.bytes());
   return tensor;

@@ -76,9 +76,11 @@ TensorArgument reshaped(const TensorArgument& tensor, std::initializer_list<int6
 /// The cores that kernels prepared by this thread may use: at least 1.
 uint32_t core_limit(Cores cores);
 
-/// Runs `build` with a plan and gives what it made, or the status of the error that it threw.
+/// Runs `build` with a plan and gives what it made, or the status of the error that it threw. The call is `name` with
+/// the suffix.
 template <typename Build>
-aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build);
+aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build,
+                      const char* suffix = "GetWorkspaceSize");
 
 /// Launches an executor's kernels on a stream; the second phase of every operator.
 aclnnStatus phase_two(const char* name, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
@@ -90,8 +92,9 @@ aclnnStatus begin_call(const char* name);
 aclnnStatus end_call(const char* name, aclnnStatus status, const std::string& text);
 
 template <typename Build>
-aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build) {
-  const std::string call = std::string(name).append("GetWorkspaceSize");
+aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build,
+                      const char* suffix) {
+  const std::string call = std::string(name).append(suffix);
   if (const aclnnStatus fault = begin_call(call.c_str())) return end_call(call.c_str(), fault, "injected fault");
   try {
     require_pointer(workspace_bytes, "workspaceSize");

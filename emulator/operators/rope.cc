@@ -181,6 +181,7 @@ void build_with_cache(Plan& plan, const aclTensor* positions, const aclTensor* q
   const std::array outputs = {plan.output(query_out, "queryOut"), plan.output(key_out, "keyOut")};
   require(index.dtype == ACL_INT32 || index.dtype == ACL_INT64, "positions have dtype {}",
           static_cast<int>(index.dtype));
+  require_live(mrope, "mropeSection");
   require(mrope == nullptr || mrope->values.empty(), "mropeSection is not supported");
   require(head_size > 0 && table.rank == 2 && table.columns() % 2 == 0 && table.columns() <= head_size,
           "headSize is {} with rows of {} in the cache", head_size, table.columns());

@@ -24,7 +24,7 @@ ApiCall::ApiCall(const char* name, CallKind kind, Needs needs, void* return_addr
     result(ACL_ERROR_UNINITIALIZE, "aclInit() was not called, or aclFinalize() was");
     return;
   }
-  const std::optional<Status> fault = FaultPlan::instance().on_call(kind, name);
+  const std::optional<Status> fault = FaultPlan::instance().on_call(kind);
   if (!fault) return;
   if (needs == Needs::kInitAndEnd) {
     injected_ = *fault;
@@ -47,6 +47,11 @@ aclError ApiCall::result(aclError code, std::string text) {
     const std::string_view reason = text_.empty() ? "failed" : std::string_view(text_);
     note_failure(code, fmt::format("[{}] {}: {}", code, name_, reason));
   }
+  return code;
+}
+
+aclError ApiCall::answer(aclError code) {
+  code_ = code;
   return code;
 }
 

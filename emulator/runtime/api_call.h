@@ -37,6 +37,12 @@ class ApiCall {
   aclError result(aclError code) { return result(code, {}); }
   aclError result(aclError code, std::string text);
   aclError result(const Status& status) { return result(status.code, status.text); }
+  // As result() of success, for a call whose answer is `code` whether or not it failed.
+  aclError answer(aclError code);
+  // A text for the trace of a call that did not fail.
+  void say(std::string text) { text_ = std::move(text); }
+  // What the trace shows instead of the arguments that were given at the beginning: an object of JSON.
+  void set_arguments(std::string arguments) { arguments_ = std::move(arguments); }
   // 100000, for an argument that must not be null.
   aclError null_argument(const char* argument);
 

@@ -55,6 +55,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
 namespace {
 
 aclError reset(ApiCall& call, int32_t id, bool force) {
+  EMULATOR_OUTSIDE_HOST_FUNCTIONS
   Runtime& runtime = Runtime::instance();
   Lock lock(runtime.mutex());
   Device* device = nullptr;
@@ -64,6 +65,7 @@ aclError reset(ApiCall& call, int32_t id, bool force) {
     return call.result(ACL_SUCCESS);
   }
   Validation::instance().device_reset(device->id);
+  const std::shared_ptr<Device> owner = owner_of(*device);
   runtime.reset_device(lock, *device);
   return call.result(ACL_SUCCESS);
 }
@@ -154,6 +156,7 @@ Status find_context(Runtime& runtime, aclrtContext handle, std::shared_ptr<Conte
 aclError aclrtDestroyContext(aclrtContext context) {
   EMULATOR_CALL(Other, context);
   EMULATOR_REQUIRE(context);
+  EMULATOR_OUTSIDE_HOST_FUNCTIONS
   Runtime& runtime = Runtime::instance();
   Lock lock(runtime.mutex());
   std::shared_ptr<Context> found;
@@ -199,6 +202,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
   const Lock lock(runtime.mutex());
   std::shared_ptr<Context> current;
   EMULATOR_TRY(runtime.current_context(current));
+  if (!current->default_stream) return call.result(ACL_ERROR_RT_CONTEXT_NULL, "the context is being destroyed");
   *stream = current->default_stream->handle;
   return call.result(ACL_SUCCESS);
 }

@@ -69,7 +69,11 @@ Status synchronize(aclrtEvent handle, std::optional<std::chrono::milliseconds> l
   if (Status status = find_event(handle, event); !status.ok()) return status;
   if (Status status = refuse_host_use(*event); !status.ok()) return status;
   const uint64_t number = event->recorded;
-  const auto ready = [&] { return event->completed >= number || !event->device.error().ok() || runtime.ending(); };
+  // A reset of the device destroys the event, and nothing will reach its record.
+  const auto ready = [&] {
+    return event->completed >= number || !event->device.error().ok() || runtime.ending() ||
+           !runtime.handles().find<Event>(handle);
+  };
   if (!limit) {
     runtime.progress().wait(lock, ready);
   } else if (!runtime.progress().wait_for(lock, *limit, ready)) {

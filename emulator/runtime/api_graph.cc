@@ -71,10 +71,12 @@ aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout) {
   // A stream of the call's own, so that it waits for the graph and nothing else.
   const auto stream = std::make_shared<Stream>(context, runtime.next_id(), 0, 0);
   EMULATOR_TRY(launch_graph(graph, *stream));
+  context->streams.insert(stream);  // a reset of the device ends it
   std::optional<std::chrono::milliseconds> limit;
   if (timeout > 0) limit = std::chrono::milliseconds(timeout);
   Status status = stream->synchronize(lock, limit);
   if (status.code == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) stream->abort(lock, /*report=*/false);
+  runtime.destroy_stream(lock, stream);
   return call.result(status);
 }
 

@@ -18,6 +18,7 @@ Status launch(aclrtFuncHandle function, uint32_t blocks, const void* arguments, 
   if (Status status = find_kernel(function, &kernel); !status.ok()) return status;
   if (blocks == 0)
     return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("kernel {}: a grid of 0 blocks", kernel->name));
+  if (Status status = check_arguments(*kernel, arguments, bytes); !status.ok()) return status;
   // Copied outside of the lock, as most of the work of a launch.
   TaskPointer task = std::make_shared<KernelTask>(kernel, blocks, arguments, bytes);
   Runtime& runtime = Runtime::instance();

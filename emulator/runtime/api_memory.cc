@@ -39,7 +39,7 @@ Status allocate(void** address, size_t bytes, aclrtMemMallocPolicy policy) {
 // Frees on whatever device the address is of, which need not be the current one.
 Status release(void* address) {
   Status status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no device memory", address));
-  for (const std::unique_ptr<Device>& device : Runtime::instance().devices()) {
+  for (const std::shared_ptr<Device>& device : Runtime::instance().devices()) {
     if (device->memory.contains(address)) status = device->memory.free(address);
   }
   if (status.ok()) {
@@ -83,6 +83,7 @@ Status copy_now(const CopyShape& shape, aclrtMemcpyKind kind) {
   device.statistics.bytes_copied += bytes;
   const Timing& timing = device.profile.timing;
   ThreadState::current().clock += timing.host_call + static_cast<double>(bytes) / timing.copy_bandwidth;
+  const std::shared_ptr<Device> owner = owner_of(device);
   lock.unlock();
   return copy_bytes(shape, sides, device.memory);
 }
@@ -95,25 +96,25 @@ Status copy_later(const CopyShape& shape, aclrtMemcpyKind kind, aclrtStream hand
   Device& device = stream->device();
   CopySides sides;
   if (Status status = check_copy(shape, kind, device.memory, sides); !status.ok()) return status;
-  if (sides.pageable && stream->capture) {
+  if (sides.pageable() && (stream->capture || stream->bound)) {
     return Status(ACL_ERROR_RT_PARAM_INVALID,
-                  "a capture records copies of pinned host memory only (aclrtMallocHost), and this is pageable");
+                  "a graph takes copies of pinned host memory only (aclrtMallocHost), and this is pageable");
   }
-  if (sides.pageable) {
+  if (sides.pageable()) {
     const Status status = check_unsafe_call(*stream->context.lock(), ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
     if (!status.ok()) return status;
   }
   Status status = submit(*stream, std::make_shared<CopyTask>(shape, sides), device.profile.timing.host_call);
   // The device cannot reach pageable memory by itself: the call waits until the copy is done.
-  const bool queued = !stream->capture && !stream->bound && !stream->update;
-  if (status.ok() && sides.pageable && queued) status = stream->synchronize(lock, std::nullopt);
+  const bool queued = !stream->update;
+  if (status.ok() && sides.pageable() && queued) status = stream->synchronize(lock, std::nullopt);
   return status;
 }
 
 }  // namespace
 
 void* emulatorHostAddress(const void* device_address, size_t bytes) {
-  for (const std::unique_ptr<Device>& device : Runtime::instance().devices()) {
+  for (const std::shared_ptr<Device>& device : Runtime::instance().devices()) {
     if (device->memory.contains(device_address)) return device->memory.host(device_address, bytes);
   }
   return nullptr;
@@ -223,6 +224,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
   Device& device = context->device;
   EMULATOR_TRY(device.error());
   EMULATOR_TRY(check_fill(devPtr, count, device.memory));
+  const std::shared_ptr<Device> owner = owner_of(device);
   lock.unlock();
   return call.result(fill_bytes(devPtr, value, count, device.memory));
 }

@@ -15,7 +15,7 @@ namespace {
 Status write_all_timing() {
   Runtime& runtime = Runtime::instance();
   const Lock lock(runtime.mutex());
-  for (const std::unique_ptr<Device>& device : runtime.devices()) {
+  for (const std::shared_ptr<Device>& device : runtime.devices()) {
     if (Status status = write_timing(*device); !status.ok()) return status;
   }
   return {};
@@ -31,6 +31,8 @@ aclError aclInit(const char* configPath) {
   if (status.ok()) status = Validation::instance().open_environment();
   if (status.ok()) status = check_timing_file();
   if (!status.ok()) {
+    Trace::instance().close();
+    (void)Validation::instance().finish();
     (void)Runtime::instance().finalize();
     return call.result(status);
   }
@@ -40,18 +42,22 @@ aclError aclInit(const char* configPath) {
 
 aclError aclFinalize(void) {
   EMULATOR_CALL_NEEDS(kNothing, Other);
+  EMULATOR_OUTSIDE_HOST_FUNCTIONS
   Status status = write_statistics();
   if (status.ok()) status = write_all_timing();
   // Calls of other threads are refused from here on.
   ApiCall::set_initialized(false);
-  Validation::instance().finish();
+  const Status validated = Validation::instance().finish();
   EMULATOR_TRY(Runtime::instance().finalize());
   if (status.ok()) status = FaultPlan::instance().write_counts();
+  if (status.ok()) status = validated;
+  if (status.ok()) status = Trace::instance().status();
   return call.result(status);
 }
 
 aclError aclFinalizeReference(uint64_t* refCount) {
-  const aclError code = aclFinalize();
+  EMULATOR_CALL_NEEDS(kNothing, Other, refCount);
+  const aclError code = call.answer(aclFinalize());
   if (refCount) *refCount = 0;
   return code;
 }
@@ -70,19 +76,29 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 }
 
 const char* aclrtGetSocName(void) {
+  ApiCall call(__func__, CallKind::kOther, ApiCall::Needs::kNothing, __builtin_return_address(0), "", {});
   Runtime& runtime = Runtime::instance();
   const Lock lock(runtime.mutex());
   return runtime.profile().soc.empty() ? nullptr : runtime.profile().soc.c_str();
 }
 
-const char* aclGetRecentErrMsg(void) { return drain_messages(); }
+const char* aclGetRecentErrMsg(void) {
+  ApiCall call(__func__, CallKind::kOther, ApiCall::Needs::kNothing, __builtin_return_address(0), "", {});
+  const char* text = drain_messages();
+  // The trace shows what it gave.
+  call.say(text ? text : "");
+  return text;
+}
 
+// These two answer another call's failure, which is none of theirs.
 aclError aclrtPeekAtLastError(aclrtLastErrLevel level) {
-  return level == ACL_RT_THREAD_LEVEL ? peek_last_error() : ACL_ERROR_RT_PARAM_INVALID;
+  EMULATOR_CALL_NEEDS(kNothing, Other, level);
+  return call.answer(level == ACL_RT_THREAD_LEVEL ? peek_last_error() : ACL_ERROR_RT_PARAM_INVALID);
 }
 
 aclError aclrtGetLastError(aclrtLastErrLevel level) {
-  return level == ACL_RT_THREAD_LEVEL ? take_last_error() : ACL_ERROR_RT_PARAM_INVALID;
+  EMULATOR_CALL_NEEDS(kNothing, Other, level);
+  return call.answer(level == ACL_RT_THREAD_LEVEL ? take_last_error() : ACL_ERROR_RT_PARAM_INVALID);
 }
 
 namespace {

@@ -35,6 +35,13 @@ Status create(aclrtStream* handle, uint32_t priority, uint32_t flags) {
   return {};
 }
 
+// A stream ends behind the host function that it runs.
+Status refuse_in_host_function(const Stream& stream) {
+  if (ThreadState::current().host_function_of != &stream) return {};
+  return Status(ACL_ERROR_RT_PARAM_INVALID,
+                fmt::format("a host function of stream {} would wait for itself", stream.id));
+}
+
 Status destroy(aclrtStream handle, bool force) {
   Runtime& runtime = Runtime::instance();
   Lock lock(runtime.mutex());
@@ -50,6 +57,7 @@ Status destroy(aclrtStream handle, bool force) {
   if (stream->bound) {
     return Status(ACL_ERROR_RT_STREAM_MODEL, fmt::format("stream {} belongs to a graph", stream->id));
   }
+  if (Status status = refuse_in_host_function(*stream); !status.ok()) return status;
   // What was submitted still runs, unless it is forced; a failure of it is not one of this call.
   if (force) {
     stream->abort(lock, /*report=*/false);
@@ -80,6 +88,7 @@ Status abort(aclrtStream handle) {
   std::shared_ptr<Stream> stream;
   if (Status status = runtime.find_stream(handle, stream); !status.ok()) return status;
   if (Status status = refuse_capturing(*stream); !status.ok()) return status;
+  if (Status status = refuse_in_host_function(*stream); !status.ok()) return status;
   stream->abort(lock, /*report=*/true);
   return {};
 }

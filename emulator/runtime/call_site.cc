@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "emulator/runtime/api_call.h"
+#include "emulator/runtime/own_code.h"
 #include "emulator/runtime/trace.h"
 
 namespace reprise::emulator {
@@ -21,12 +22,6 @@ std::atomic<bool> backtraces_kept = false;
 std::string_view file_name(const char* path) {
   const std::string_view text = path ? path : "?";
   return text.substr(text.rfind('/') + 1);
-}
-
-// The base address of the library that this code is in.
-void* own_base() {
-  Dl_info info{};
-  return dladdr(reinterpret_cast<void*>(&CallSite::here), &info) ? info.dli_fbase : nullptr;
 }
 
 std::string describe_frame(void* address) {
@@ -46,7 +41,10 @@ std::string describe_frame(void* address) {
 
 }  // namespace
 
-void CallSite::keep_backtraces(bool keep) { backtraces_kept = keep; }
+void CallSite::keep_backtraces(bool keep) {
+  if (keep) add_own_code(reinterpret_cast<const void*>(&CallSite::here));
+  backtraces_kept = keep;
+}
 
 CallSite CallSite::here() {
   CallSite site;
@@ -57,11 +55,11 @@ CallSite CallSite::here() {
   site.frames[0] = call->return_address();
   site.frame_count = 1;
   if (!backtraces_kept.load(std::memory_order_relaxed)) return site;
-  // The emulator's own frames come first; what returns to the caller is known.
-  std::array<void*, kFrames + 16> all{};
+  // The emulator's own frames come first.
+  std::array<void*, kFrames + 20> all{};
   const int count = backtrace(all.data(), static_cast<int>(all.size()));
-  const auto first = std::find(all.begin(), all.begin() + count, call->return_address());
   const auto last = all.begin() + count;
+  const auto first = std::find_if_not(all.begin(), last, is_own_code);
   if (first != last) {
     site.frame_count = static_cast<int>(std::min<std::ptrdiff_t>(last - first, kFrames));
     std::copy_n(first, site.frame_count, site.frames.begin());
@@ -78,11 +76,9 @@ uint64_t CallSite::fingerprint() const {
 std::string CallSite::describe() const {
   if (!call) return fmt::format("(no call, thread {})", thread);
   std::string text = fmt::format("{} (thread {})", call, thread);
-  static void* const own = own_base();
   int shown = 0;
   for (int i = 0; i < frame_count && shown < 6; ++i) {
-    Dl_info info{};
-    if (dladdr(frames[i], &info) && info.dli_fbase == own) continue;
+    if (is_own_code(frames[i])) continue;
     text += shown++ == 0 ? " at " : " < ";
     text += describe_frame(frames[i]);
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/runtime/device_owner.h"
 #include "emulator/runtime/graph_node.h"
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
@@ -45,6 +46,7 @@ class CapturedGraph : public std::enable_shared_from_this<CapturedGraph> {
   size_t edge_count() const { return edges_; }
 
   Device& device;
+  const std::shared_ptr<Device> device_owner = owner_of(device);
   const int32_t id;
   void* handle = nullptr;
   std::string name;

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "emulator/runtime/device_owner.h"
 #include "emulator/runtime/handle_table.h"
 
 namespace reprise::emulator {
@@ -21,6 +22,7 @@ class Context : public std::enable_shared_from_this<Context> {
   explicit Context(Device& owner) : device(owner) {}
 
   Device& device;
+  const std::shared_ptr<Device> device_owner = owner_of(device);
   void* handle = nullptr;
   std::shared_ptr<Stream> default_stream;
   std::set<std::shared_ptr<Stream>> streams;    // the default one too

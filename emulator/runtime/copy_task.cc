@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/runtime/device.h"
+#include "emulator/runtime/host_access.h"
 #include "emulator/runtime/replay.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/validation/validation.h"
@@ -26,13 +27,25 @@ Status check_side(const char* side, const void* address, size_t bytes, bool on_d
   return {};
 }
 
-Status gone(const void* address) {
+Status gone(const void* address, const char* memory = "live device memory") {
   return Status(ACL_ERROR_RT_AICORE_EXCEPTION,
-                fmt::format("a copy reached {}, which is no longer inside live device memory", address));
+                fmt::format("a copy reached {}, which is no longer inside {}", address, memory));
 }
 
+Status absent_host(const char* what, const void* address, size_t bytes) {
+  return Status(ACL_ERROR_RT_PARAM_INVALID,
+                fmt::format("a copy {} {} bytes at {}, which are not all memory of the host", what, bytes, address));
+}
+
+// Pinned memory that a copy was submitted with stays where it is while the copy holds it.
+Status hold_pinned(const void* address, size_t bytes, PinnedMemory::Hold& hold) {
+  hold = Runtime::instance().pinned().hold(address, bytes);
+  return hold ? Status() : gone(address, "live pinned memory");
+}
+
+// What the host does for the device with its pageable memory cannot break the device.
 Status on_device(TaskContext& context, Status status) {
-  if (!status.ok()) {
+  if (!status.ok() && status.code != ACL_ERROR_RT_PARAM_INVALID) {
     const Lock lock(Runtime::instance().mutex());
     context.device.fail(status);
   }
@@ -68,8 +81,9 @@ Status check_copy(const CopyShape& shape, aclrtMemcpyKind kind, DeviceMemory& me
       check_side("destination", shape.destination, shape.destination_bytes(), sides.destination_on_device, memory);
   if (status.ok()) status = check_side("source", shape.source, shape.source_bytes(), sides.source_on_device, memory);
   const PinnedMemory& pinned = Runtime::instance().pinned();
-  sides.pageable = (!sides.source_on_device && !pinned.contains(shape.source, shape.source_bytes())) ||
-                   (!sides.destination_on_device && !pinned.contains(shape.destination, shape.destination_bytes()));
+  sides.source_pinned = !sides.source_on_device && pinned.contains(shape.source, shape.source_bytes());
+  sides.destination_pinned =
+      !sides.destination_on_device && pinned.contains(shape.destination, shape.destination_bytes());
   return status;
 }
 
@@ -84,6 +98,14 @@ Status copy_bytes(const CopyShape& shape, const CopySides& sides, DeviceMemory& 
   if (sides.destination_on_device && !memory.live(shape.destination, shape.destination_bytes())) {
     return gone(shape.destination);
   }
+  PinnedMemory::Hold from;
+  PinnedMemory::Hold to;
+  if (sides.source_pinned) {
+    if (Status status = hold_pinned(shape.source, shape.source_bytes(), from); !status.ok()) return status;
+  }
+  if (sides.destination_pinned) {
+    if (Status status = hold_pinned(shape.destination, shape.destination_bytes(), to); !status.ok()) return status;
+  }
   if (sides.destination_on_device) {
     Validation::instance().words_overwritten(shape.destination, shape.destination_bytes());
   }
@@ -96,9 +118,16 @@ Status copy_bytes(const CopyShape& shape, const CopySides& sides, DeviceMemory& 
       sides.destination_on_device ? memory.host(shape.destination, shape.destination_bytes()) : shape.destination);
   const auto* source =
       static_cast<const char*>(sides.source_on_device ? memory.host(shape.source, shape.source_bytes()) : shape.source);
+  // Memory that is address space only reads as zeros, so that what the host decides by it is the same every time.
+  if (absent && sides.source_on_device) source = nullptr;
   for (size_t row = 0; row < shape.height; ++row, destination += shape.destination_pitch) {
-    // Memory that is address space only reads as zeros, so that what the host decides by it is the same every time.
-    if (absent && sides.source_on_device) {
+    if (source && !sides.source_on_device && !from && !host_readable(source, shape.width)) {
+      return absent_host("reads", source, shape.width);
+    }
+    if (!sides.destination_on_device && !to && !host_writable(destination, source, shape.width)) {
+      return absent_host("writes", destination, shape.width);
+    }
+    if (!source) {
       std::memset(destination, 0, shape.width);
       continue;
     }
@@ -130,13 +159,20 @@ Status CopyTask::run(TaskContext& context) const {
 }
 
 void CopyTask::list_memory(std::vector<MemoryUse>& uses) const {
-  if (sides.source_on_device) uses.push_back({shape.source, shape.source_bytes(), false});
-  if (sides.destination_on_device) uses.push_back({shape.destination, shape.destination_bytes(), true});
+  if (sides.source_on_device || sides.source_pinned) uses.push_back({shape.source, shape.source_bytes(), false});
+  if (sides.destination_on_device || sides.destination_pinned) {
+    uses.push_back({shape.destination, shape.destination_bytes(), true});
+  }
 }
 
 HostRange CopyTask::host_source() const {
-  if (sides.source_on_device || sides.pageable) return {};
+  if (!sides.source_pinned) return {};
   return {shape.source, shape.source_bytes()};
+}
+
+HostRange CopyTask::host_destination() const {
+  if (!sides.destination_pinned) return {};
+  return {shape.destination, shape.destination_bytes()};
 }
 
 double CopyTask::account(const Profile& profile, bool /*in_graph*/, DeviceStatistics& statistics) const {

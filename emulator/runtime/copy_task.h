@@ -27,7 +27,14 @@ struct CopyShape {
 struct CopySides {
   bool source_on_device = false;
   bool destination_on_device = false;
-  bool pageable = false;  // a host side is not memory of aclrtMallocHost
+  // A host side is memory of aclrtMallocHost.
+  bool source_pinned = false;
+  bool destination_pinned = false;
+
+  /// A host side is not: the device cannot reach it by itself.
+  bool pageable() const {
+    return !(source_on_device || source_pinned) || !(destination_on_device || destination_pinned);
+  }
 };
 
 /// Checks the sides against the kind; 107000 when an address is not where the kind says, or not in live memory.
@@ -35,7 +42,7 @@ Status check_copy(const CopyShape& shape, aclrtMemcpyKind kind, DeviceMemory& me
 /// 107000 unless the bytes are in live device memory.
 Status check_fill(const void* address, size_t bytes, DeviceMemory& memory);
 
-/// Moves the bytes now. 507015 when device memory is gone.
+/// Moves the bytes now. 507015 when device or pinned memory is gone, 107000 when there is no other memory of the host.
 Status copy_bytes(const CopyShape& shape, const CopySides& sides, DeviceMemory& memory);
 Status fill_bytes(void* address, int32_t value, size_t bytes, DeviceMemory& memory);
 
@@ -48,6 +55,7 @@ class CopyTask final : public Task {
   std::string describe() const override;
   void list_memory(std::vector<MemoryUse>& uses) const override;
   HostRange host_source() const override;
+  HostRange host_destination() const override;
 
   const CopyShape shape;
   const CopySides sides;

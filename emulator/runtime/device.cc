@@ -4,15 +4,17 @@
 
 namespace reprise::emulator {
 
-Device::Device(int32_t number, const Profile& chip, bool execute)
+Device::Device(int32_t number, const Profile& chip, bool execute, bool poison)
     : id(number),
       profile(chip),
-      memory(chip.memory_bytes, chip.memory_taken, chip.memory_slack, execute),
+      memory(chip.memory_bytes, chip.memory_taken, chip.memory_slack, execute, poison),
       streams(chip.streams),
       events(chip.events),
       notifies(chip.notifies),
       models(chip.models),
       software_queues(chip.software_queues) {}
+
+std::shared_ptr<Device> owner_of(Device& device) { return device.shared_from_this(); }
 
 void Device::fail(Status status) {
   note_device_failure(status.text);

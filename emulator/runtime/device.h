@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "emulator/runtime/device_memory.h"
+#include "emulator/runtime/device_owner.h"
 #include "emulator/runtime/profile.h"
 #include "emulator/runtime/resource_counter.h"
 #include "emulator/runtime/time_account.h"
@@ -35,9 +36,10 @@ struct DeviceStatistics {
 };
 
 /// Guarded by Runtime::mutex() but for the memory, which guards itself.
-class Device {
+class Device : public std::enable_shared_from_this<Device> {
  public:
-  Device(int32_t number, const Profile& chip, bool execute);
+  /// `poison`: new memory is filled with bytes that no program expects.
+  Device(int32_t number, const Profile& chip, bool execute, bool poison);
 
   /// Null when the device works. A device error stays until the device is reset.
   const Status& error() const { return error_; }

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -19,11 +18,8 @@ uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / u
 
 }  // namespace
 
-DeviceMemory::DeviceMemory(uint64_t capacity, uint64_t taken, uint64_t slack, bool execute)
-    : capacity_(capacity), taken_(std::min(taken, capacity)), slack_(slack), execute_(execute) {
-  const char* poison = std::getenv("REPRISE_ACL_POISON");
-  poison_ = poison && *poison && std::strcmp(poison, "0") != 0;
-}
+DeviceMemory::DeviceMemory(uint64_t capacity, uint64_t taken, uint64_t slack, bool execute, bool poison)
+    : capacity_(capacity), taken_(std::min(taken, capacity)), slack_(slack), execute_(execute), poison_(poison) {}
 
 void DeviceMemory::reserve() {
   const std::unique_lock lock(mutex_);

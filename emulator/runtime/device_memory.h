@@ -18,7 +18,7 @@ namespace reprise::emulator {
 class DeviceMemory {
  public:
   /// `taken` bytes of `capacity` belong to other processes. Address space is reserved by reserve().
-  DeviceMemory(uint64_t capacity, uint64_t taken, uint64_t slack, bool execute);
+  DeviceMemory(uint64_t capacity, uint64_t taken, uint64_t slack, bool execute, bool poison);
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -71,7 +71,7 @@ class DeviceMemory {
   uint64_t span_ = 0;               // bytes of either mapping; set before base_
   std::atomic<uint64_t> base_ = 0;  // of the reservation; 0: none yet
   char* bytes_ = nullptr;           // the mapping with the bytes
-  bool poison_ = false;
+  const bool poison_;
 
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, Block> blocks_;  // by offset

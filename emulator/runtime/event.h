@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "emulator/runtime/device_owner.h"
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
 #include "emulator/runtime/validation/order.h"
@@ -46,6 +47,7 @@ class Event {
   void complete_record(uint64_t number, double model_clock, OrderPointer order);
 
   Device& device;
+  const std::shared_ptr<Device> device_owner = owner_of(device);
   void* handle = nullptr;
   const Kind kind;
   const uint32_t flags;

@@ -116,7 +116,7 @@ const FaultPlan::Rule* FaultPlan::find(size_t counter, uint64_t number) const {
   return nullptr;
 }
 
-std::optional<Status> FaultPlan::on_call(CallKind kind, std::string_view name) {
+std::optional<Status> FaultPlan::on_call(CallKind kind) {
   if (kind == CallKind::kOther) return std::nullopt;
   const auto index = static_cast<size_t>(kind);
   const uint64_t number = ++counters_[index];
@@ -125,7 +125,7 @@ std::optional<Status> FaultPlan::on_call(CallKind kind, std::string_view name) {
   const Rule* rule = find(index, number);
   if (!rule) rule = find(kAnyCounter, number_of_any);
   if (!rule) return std::nullopt;
-  return Status(rule->code.value_or(kKinds[index].code), fmt::format("{}: injected fault ({})", name, rule->text));
+  return Status(rule->code.value_or(kKinds[index].code), fmt::format("injected fault ({})", rule->text));
 }
 
 std::optional<KernelFault> FaultPlan::on_kernel() {

@@ -55,7 +55,7 @@ class FaultPlan {
   Status load_environment();
 
   // Counts a call; the failure that it must answer, if any.
-  std::optional<Status> on_call(CallKind kind, std::string_view name);
+  std::optional<Status> on_call(CallKind kind);
   // Counts a kernel; what it must meet, if anything.
   std::optional<KernelFault> on_kernel();
 

@@ -29,6 +29,7 @@ Status stage_kernel(GraphNode& node, const aclmdlRIKernelTaskParams& params) {
   if (params.numBlocks == 0 || (params.argsSize > 0 && !params.args)) {
     return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("kernel {} without blocks or arguments", kernel->name));
   }
+  if (Status status = check_arguments(*kernel, params.args, params.argsSize); !status.ok()) return status;
   node.staged_task = std::make_shared<KernelTask>(kernel, params.numBlocks, params.args, params.argsSize);
   return {};
 }

@@ -1,6 +1,7 @@
 #include "emulator/runtime/host_task.h"
 
 #include "emulator/runtime/runtime.h"
+#include "emulator/runtime/thread_state.h"
 #include "emulator/runtime/validation/validation.h"
 
 namespace reprise::emulator {
@@ -21,7 +22,10 @@ void leave_host(TaskContext& context) {
 
 Status HostFunctionTask::run(TaskContext& context) const {
   enter_host(context);
+  const Stream*& running = ThreadState::current().host_function_of;
+  running = &context.stream;
   function_(arguments_);
+  running = nullptr;
   leave_host(context);
   return {};
 }

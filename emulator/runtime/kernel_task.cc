@@ -7,6 +7,7 @@
 
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/fault.h"
+#include "emulator/runtime/host_access.h"
 #include "emulator/runtime/runtime.h"
 #include "emulator/runtime/stream.h"
 
@@ -101,12 +102,19 @@ std::string KernelTask::describe() const { return fmt::format("{} x{}", kernel_-
 
 Status find_kernel(aclrtFuncHandle handle, const Kernel** kernel) {
   const auto* candidate = static_cast<const Kernel*>(handle);
-  if (reinterpret_cast<uintptr_t>(handle) % alignof(Kernel) != 0 || candidate->magic != kKernelMagic ||
-      !candidate->run || !candidate->name) {
+  if (reinterpret_cast<uintptr_t>(handle) % alignof(Kernel) != 0 || !host_readable(handle, sizeof(Kernel)) ||
+      candidate->magic != kKernelMagic || !candidate->run || !candidate->name) {
     return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("{} is no function of a kernel", handle));
   }
   *kernel = candidate;
   return {};
+}
+
+Status check_arguments(const Kernel& kernel, const void* arguments, size_t bytes) {
+  if (host_readable(arguments, bytes)) return {};
+  return Status(ACL_ERROR_RT_PARAM_INVALID,
+                fmt::format("kernel {}: the {} bytes of its arguments at {} are not all memory of the host",
+                            kernel.name, bytes, arguments));
 }
 
 }  // namespace reprise::emulator

@@ -35,5 +35,7 @@ class KernelTask final : public Task {
 
 /// The kernel behind a handle. 107000 for what is none.
 Status find_kernel(aclrtFuncHandle handle, const Kernel** kernel);
+/// 107000 when they cannot be read.
+Status check_arguments(const Kernel& kernel, const void* arguments, size_t bytes);
 
 }  // namespace reprise::emulator

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -73,57 +74,78 @@ std::optional<Profile> built_in(std::string_view name) {
   return std::nullopt;
 }
 
-using Setter = std::function<void(Profile&, double)>;
+struct Setter {
+  std::function<void(Profile&, double)> set;
+  double least = 0;
+  double most = 0;
+  bool whole = true;  // a count
+};
+
+constexpr double kMostCount = 1 << 30;
+// Twice the memory of each device is reserved as address space, of which a process has 2^47 bytes.
+constexpr double kMostBytes = 0x1p44;
 
 template <typename T>
-Setter number(T Profile::* member) {
-  return [member](Profile& profile, double value) { profile.*member = static_cast<T>(value); };
+Setter number(T Profile::* member, double least = 0, double most = kMostCount) {
+  return {[member](Profile& profile, double value) { profile.*member = static_cast<T>(value); }, least, most};
+}
+template <typename T>
+Setter bytes(T Profile::* member, double least = 0) {
+  return number(member, least, kMostBytes);
+}
+Setter version(size_t part) {
+  return {[part](Profile& profile, double value) { profile.version[part] = static_cast<int32_t>(value); }, 0,
+          kMostCount};
 }
 Setter feature(bool Features::* member) {
-  return [member](Profile& profile, double value) { profile.features.*member = value != 0; };
+  return {[member](Profile& profile, double value) { profile.features.*member = value != 0; }, 0, 1};
 }
-Setter constant(double Timing::* member) {
-  return [member](Profile& profile, double value) { profile.timing.*member = value; };
+Setter seconds(double Timing::* member) {
+  return {[member](Profile& profile, double value) { profile.timing.*member = value; }, 0, 1, false};
+}
+// Of something a second.
+Setter rate(double Timing::* member) {
+  return {[member](Profile& profile, double value) { profile.timing.*member = value; }, 1, 1e30, false};
 }
 
 const std::map<std::string, Setter, std::less<>>& setters() {
   static const auto* table = new std::map<std::string, Setter, std::less<>>{
       {"npu_arch", number(&Profile::npu_arch)},
-      {"devices", number(&Profile::devices)},
-      {"aicpu_cores", number(&Profile::aicpu_cores)},
-      {"cube_cores", number(&Profile::cube_cores)},
-      {"vector_cores", number(&Profile::vector_cores)},
-      {"memory_bytes", number(&Profile::memory_bytes)},
-      {"memory_taken", number(&Profile::memory_taken)},
-      {"memory_slack", number(&Profile::memory_slack)},
-      {"l2_bytes", number(&Profile::l2_bytes)},
-      {"ubuf_bytes", number(&Profile::ubuf_bytes)},
+      {"devices", number(&Profile::devices, 0, 64)},
+      {"aicpu_cores", number(&Profile::aicpu_cores, 1)},
+      {"cube_cores", number(&Profile::cube_cores, 1)},
+      {"vector_cores", number(&Profile::vector_cores, 1)},
+      {"memory_bytes", bytes(&Profile::memory_bytes, 1 << 20)},
+      {"memory_taken", bytes(&Profile::memory_taken)},
+      {"memory_slack", bytes(&Profile::memory_slack)},
+      {"l2_bytes", bytes(&Profile::l2_bytes, 1)},
+      {"ubuf_bytes", bytes(&Profile::ubuf_bytes, 1)},
       {"streams", number(&Profile::streams)},
       {"events", number(&Profile::events)},
       {"notifies", number(&Profile::notifies)},
       {"models", number(&Profile::models)},
-      {"queue_depth", number(&Profile::queue_depth)},
+      {"queue_depth", number(&Profile::queue_depth, 1)},
       {"queue_reserve", number(&Profile::queue_reserve)},
       {"software_queues", number(&Profile::software_queues)},
-      {"kernel_timeout_ms", number(&Profile::kernel_timeout_ms)},
+      {"kernel_timeout_ms", number(&Profile::kernel_timeout_ms, 1)},
       {"destroy_timeout_ms", number(&Profile::destroy_timeout_ms)},
-      {"version_major", [](Profile& profile, double value) { profile.version[0] = static_cast<int32_t>(value); }},
-      {"version_minor", [](Profile& profile, double value) { profile.version[1] = static_cast<int32_t>(value); }},
-      {"version_patch", [](Profile& profile, double value) { profile.version[2] = static_cast<int32_t>(value); }},
+      {"version_major", version(0)},
+      {"version_minor", version(1)},
+      {"version_patch", version(2)},
       {"graphs", feature(&Features::graphs)},
       {"task_groups", feature(&Features::task_groups)},
       {"value_wait", feature(&Features::value_wait)},
       {"software_sq", feature(&Features::software_sq)},
-      {"host_launch", constant(&Timing::host_launch)},
-      {"host_operator", constant(&Timing::host_operator)},
-      {"host_call", constant(&Timing::host_call)},
-      {"host_replay", constant(&Timing::host_replay)},
-      {"kernel_start", constant(&Timing::kernel_start)},
-      {"graph_kernel_start", constant(&Timing::graph_kernel_start)},
-      {"task", constant(&Timing::task)},
-      {"memory_bandwidth", constant(&Timing::memory_bandwidth)},
-      {"copy_bandwidth", constant(&Timing::copy_bandwidth)},
-      {"cube_rate", constant(&Timing::cube_rate)},
+      {"host_launch", seconds(&Timing::host_launch)},
+      {"host_operator", seconds(&Timing::host_operator)},
+      {"host_call", seconds(&Timing::host_call)},
+      {"host_replay", seconds(&Timing::host_replay)},
+      {"kernel_start", seconds(&Timing::kernel_start)},
+      {"graph_kernel_start", seconds(&Timing::graph_kernel_start)},
+      {"task", seconds(&Timing::task)},
+      {"memory_bandwidth", rate(&Timing::memory_bandwidth)},
+      {"copy_bandwidth", rate(&Timing::copy_bandwidth)},
+      {"cube_rate", rate(&Timing::cube_rate)},
   };
   return *table;
 }
@@ -133,8 +155,13 @@ Status refuse(std::string text) { return Status(ACL_ERROR_INVALID_PARAM, std::mo
 Status set(Profile& profile, std::string_view key, double value) {
   const auto setter = setters().find(key);
   if (setter == setters().end()) return refuse(fmt::format("a profile has no '{}'", key));
-  if (value < 0) return refuse(fmt::format("'{}' of a profile cannot be {}", key, value));
-  setter->second(profile, value);
+  const Setter& it = setter->second;
+  // Written so that a NaN is refused too.
+  if (!(value >= it.least && value <= it.most) || (it.whole && value != std::floor(value))) {
+    return refuse(fmt::format("'{}' of a profile cannot be {}: expected {} from {} to {}", key, value,
+                              it.whole ? "a whole number" : "a number", it.least, it.most));
+  }
+  it.set(profile, value);
   return {};
 }
 
@@ -197,7 +224,9 @@ Status Profile::parse(std::string_view text, Profile& profile) {
 
 Status Profile::from_environment(Profile& profile) {
   const char* text = std::getenv("REPRISE_ACL_PROFILE");
-  return parse(text && *text ? text : "910B3", profile);
+  Status status = parse(text && *text ? text : "910B3", profile);
+  if (!status.ok()) status.text.insert(0, "REPRISE_ACL_PROFILE: ");
+  return status;
 }
 
 }  // namespace reprise::emulator

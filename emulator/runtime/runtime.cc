@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 #include "emulator/runtime/capture.h"
 #include "emulator/runtime/captured_graph.h"
@@ -12,6 +10,7 @@
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/event.h"
 #include "emulator/runtime/notify.h"
+#include "emulator/runtime/settings.h"
 #include "emulator/runtime/stream.h"
 #include "emulator/runtime/thread_state.h"
 
@@ -26,10 +25,12 @@ Status Runtime::initialize() {
   const Lock lock(mutex_);
   if (initialized_) return Status(ACL_ERROR_REPEAT_INITIALIZE, "aclInit() was called before");
   if (Status status = Profile::from_environment(profile_); !status.ok()) return status;
-  const char* execute = std::getenv("REPRISE_ACL_EXECUTE");
-  execute_ = !execute || std::strcmp(execute, "0") != 0;
+  execute_ = true;
+  bool poison = false;
+  if (Status status = read_switch("REPRISE_ACL_EXECUTE", execute_); !status.ok()) return status;
+  if (Status status = read_switch("REPRISE_ACL_POISON", poison); !status.ok()) return status;
   for (uint32_t id = 0; id < profile_.devices; ++id) {
-    devices_.push_back(std::make_unique<Device>(static_cast<int32_t>(id), profile_, execute_));
+    devices_.push_back(std::make_shared<Device>(static_cast<int32_t>(id), profile_, execute_, poison));
   }
   initialized_ = true;
   return {};
@@ -37,11 +38,13 @@ Status Runtime::initialize() {
 
 Status Runtime::finalize() {
   Lock lock(mutex_);
-  if (!initialized_) return Status(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize() was called before, or aclInit() was not");
-  for (const std::unique_ptr<Device>& device : devices_) {
+  if (!initialized_ || ending_)
+    return Status(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize() was called before, or aclInit() was not");
+  // Nothing new can begin from here on, whatever other threads call while the lock is let go.
+  ending_ = true;
+  for (const std::shared_ptr<Device>& device : devices_) {
     reset_device(lock, *device);
   }
-  ending_ = true;
   progress_.notify_all();
   lock.unlock();
   threads_.stop();
@@ -61,6 +64,7 @@ Device* Runtime::device(int32_t id) const {
 }
 
 Status Runtime::open_device(int32_t id, Device** device) {
+  if (ending_) return Status(ACL_ERROR_RT_INVALID_DEVICEID, "another thread calls aclFinalize()");
   if (id < 0 || static_cast<size_t>(id) >= devices_.size()) {
     return Status(ACL_ERROR_RT_INVALID_DEVICEID,
                   fmt::format("there is no device {}; there are {}", id, devices_.size()));
@@ -80,6 +84,9 @@ Status Runtime::create_context(Device& device, std::shared_ptr<Context>& context
 }
 
 void Runtime::destroy_context(Lock& lock, std::shared_ptr<Context> context) {
+  // What other threads call on it finds no context any more, though its streams end one after another.
+  handles_.remove(context->handle);
+  if (context->device.primary == context) context->device.primary = nullptr;
   // A capture and its streams hold each other.
   while (!context->captures.empty()) {
     const std::shared_ptr<Capture> capture = *context->captures.begin();
@@ -92,9 +99,7 @@ void Runtime::destroy_context(Lock& lock, std::shared_ptr<Context> context) {
     stream->abort(lock, /*report=*/false);
     destroy_stream(lock, stream);
   }
-  handles_.remove(context->handle);
   context->device.contexts.erase(context);
-  if (context->device.primary == context) context->device.primary = nullptr;
 }
 
 void Runtime::reset_device(Lock& lock, Device& device) {
@@ -111,6 +116,8 @@ void Runtime::reset_device(Lock& lock, Device& device) {
     device.notifies.give_back();
   }
   device.clear();
+  // Threads may wait for what is no more.
+  progress_.notify_all();
 }
 
 Status Runtime::create_stream(Context& context, uint32_t flags, uint32_t priority, std::shared_ptr<Stream>& stream) {
@@ -127,12 +134,13 @@ Status Runtime::create_stream(Context& context, uint32_t flags, uint32_t priorit
 }
 
 void Runtime::destroy_stream(Lock& /*lock*/, const std::shared_ptr<Stream>& stream) {
+  const std::shared_ptr<Context> context = stream->context.lock();
+  // Two threads may end its context at once.
+  if (!context || context->streams.erase(stream) == 0) return;
+  if (!stream->handle) return;  // one of a call's own takes none of the device's
   handles_.remove(stream->handle);
   stream->device().streams.give_back();
-  if (const std::shared_ptr<Context> context = stream->context.lock()) {
-    context->streams.erase(stream);
-    if (context->default_stream == stream) context->default_stream = nullptr;
-  }
+  if (context->default_stream == stream) context->default_stream = nullptr;
 }
 
 Status Runtime::current_context(std::shared_ptr<Context>& context) const {
@@ -153,6 +161,7 @@ Status Runtime::find_stream(aclrtStream handle, std::shared_ptr<Stream>& stream)
   if (Status status = current_context(context); !status.ok()) return status;
   if (!handle) {
     stream = context->default_stream;
+    if (!stream) return Status(ACL_ERROR_RT_CONTEXT_NULL, "the context of this thread is being destroyed");
     return {};
   }
   stream = handles_.find<Stream>(handle);

@@ -52,7 +52,7 @@ class Runtime {
   /// Null unless the profile has it.
   Device* device(int32_t id) const;
   /// All of them; fixed between initialize() and finalize().
-  const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
+  const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   /// Makes an explicit context, or the primary one.
   Status create_context(Device& device, std::shared_ptr<Context>& context);
   void destroy_context(Lock& lock, std::shared_ptr<Context> context);
@@ -80,7 +80,7 @@ class Runtime {
   ReportQueue reports_;
   HandleTable handles_;
   Profile profile_;
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::shared_ptr<Device>> devices_;
   bool initialized_ = false;
   bool execute_ = true;
   bool ending_ = false;

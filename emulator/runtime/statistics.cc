@@ -35,7 +35,7 @@ Status write_statistics() {
   const Lock lock(runtime.mutex());
   std::ofstream file(path);
   const char* separator = "[\n";
-  for (const std::unique_ptr<Device>& device : runtime.devices()) {
+  for (const std::shared_ptr<Device>& device : runtime.devices()) {
     const DeviceStatistics& it = device->statistics;
     if (device->contexts.empty() && it.launches + it.replays + it.other_tasks == 0) continue;
     file << separator << statistics_as_json(*device);

@@ -42,7 +42,7 @@ void Stream::enqueue(TaskPointer task, double host_seconds) {
 
 void Stream::drain() {
   Lock lock(Runtime::instance().mutex());
-  while (!queue_.empty() && !aborting_) {
+  while (!queue_.empty() && !aborting()) {
     // Kept in the queue's account (not completed) while it runs.
     const Entry entry = std::move(queue_.front());
     queue_.pop_front();
@@ -76,6 +76,9 @@ void Stream::finish(Lock& /*lock*/, const Task& task, Status status) {
 }
 
 Status Stream::synchronize(Lock& lock, std::optional<std::chrono::milliseconds> limit) {
+  if (!limit && ThreadState::current().host_function_of == this) {
+    return Status(ACL_ERROR_RT_PARAM_INVALID, fmt::format("a host function of stream {} would wait for itself", id));
+  }
   const uint64_t target = submitted_;
   const auto done = [&] { return completed_ >= target; };
   if (!limit) {
@@ -96,13 +99,13 @@ Status Stream::take_error() {
 }
 
 void Stream::abort(Lock& lock, bool report) {
-  aborting_ = true;
+  ++aborting_;
   const bool busy = !idle();
   Runtime::instance().progress().notify_all();
   changed_.wait(lock, [&] { return !draining_; });
   completed_ += queue_.size();
   queue_.clear();
-  aborting_ = false;
+  --aborting_;
   error_ = report && busy ? Status(ACL_ERROR_RT_STREAM_ABORT, fmt::format("stream {} was aborted", id)) : Status();
   changed_.notify_all();
 }

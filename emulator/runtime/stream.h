@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "emulator/runtime/device_owner.h"
 #include "emulator/runtime/handle_table.h"
 #include "emulator/runtime/task.h"
 #include "emulator/runtime/validation/order.h"
@@ -42,7 +43,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void abort(Lock& lock, bool report);
   /// What failed since the last time that somebody asked.
   Status take_error();
-  bool aborting() const { return aborting_; }
+  bool aborting() const { return aborting_ > 0; }
   double clock() const { return clock_; }
   /// What happened on it, for the validation layer; null while that is off.
   const OrderLine* line() const { return line_.get(); }
@@ -73,11 +74,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void finish(Lock& lock, const Task& task, Status status);
 
   Device& device_;
+  const std::shared_ptr<Device> device_owner_ = owner_of(device_);
   std::deque<Entry> queue_;
   uint64_t submitted_ = 0;
   uint64_t completed_ = 0;
   bool draining_ = false;
-  bool aborting_ = false;
+  uint32_t aborting_ = 0;  // threads that abort it now
   std::condition_variable changed_;
   Status error_;
   double clock_ = 0;

@@ -84,10 +84,12 @@ class Task {
   virtual double account(const Profile& profile, bool in_graph, DeviceStatistics& statistics) const;
   /// One line for dumps.
   virtual std::string describe() const { return name_of(kind()); }
-  /// Adds the device memory that it uses.
+  /// Adds the device memory and the pinned memory that it uses.
   virtual void list_memory(std::vector<MemoryUse>& /*uses*/) const {}
   /// Pinned memory that it reads when it runs.
   virtual HostRange host_source() const { return {}; }
+  /// Pinned memory that it writes.
+  virtual HostRange host_destination() const { return {}; }
 
   /// Made when the task is submitted, for the validation layer.
   mutable std::shared_ptr<const TaskNotes> notes;

@@ -62,23 +62,25 @@ Trace& Trace::instance() {
 }
 
 Status Trace::open_environment() {
-  close();
   const char* path = std::getenv("REPRISE_ACL_TRACE");
-  if (!path || !*path) return {};
   std::lock_guard lock(mutex_);
-  file_ = std::fopen(path, "a");
-  if (!file_) return {ACL_ERROR_INVALID_PARAM, fmt::format("REPRISE_ACL_TRACE: cannot write '{}'", path)};
-  // A line is written at once, so that nothing is lost when the program ends badly.
-  std::setvbuf(file_, nullptr, _IOLBF, 1 << 16);
-  on_ = true;
-  return {};
+  on_ = false;
+  file_.reset();
+  if (!path || !*path) return {};
+  Status status = file_.open(path);
+  on_ = status.ok();
+  return status;
 }
 
 void Trace::close() {
   std::lock_guard lock(mutex_);
   on_ = false;
-  if (file_) std::fclose(file_);
-  file_ = nullptr;
+  file_.close();
+}
+
+Status Trace::status() const {
+  std::lock_guard lock(mutex_);
+  return file_.status();
 }
 
 std::string Trace::render(std::string_view names, std::initializer_list<Argument> arguments) {
@@ -113,7 +115,7 @@ void Trace::write(std::string_view call, std::string_view arguments, aclError re
   }
   line += "}\n";
   std::lock_guard lock(mutex_);
-  if (file_) std::fwrite(line.data(), 1, line.size(), file_);
+  file_.write(line);
 }
 
 }  // namespace reprise::emulator

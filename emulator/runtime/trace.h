@@ -4,13 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
+#include "emulator/runtime/record_file.h"
 #include "emulator/runtime/status.h"
 
 namespace reprise::emulator {
@@ -56,6 +56,8 @@ class Trace {
   // (Re)opens what REPRISE_ACL_TRACE names; without it tracing is off.
   Status open_environment();
   void close();
+  // Whether everything could be written so far.
+  Status status() const;
   bool on() const { return on_.load(std::memory_order_relaxed); }
   // `names` is "a, b, c" for the arguments that follow.
   void write(std::string_view call, std::string_view names, std::initializer_list<Argument> arguments, aclError result,
@@ -66,9 +68,9 @@ class Trace {
   static std::string render(std::string_view names, std::initializer_list<Argument> arguments);
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::atomic<bool> on_ = false;
-  std::FILE* file_ = nullptr;
+  RecordFile file_{"REPRISE_ACL_TRACE"};
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -13,6 +13,7 @@
 #include "device/ascend/interface/acl_graph.h"
 #include "device/ascend/interface/acl_runtime.h"
 #include "emulator/kernel.h"
+#include "emulator/tests/validation_support.h"
 
 namespace reprise::emulator {
 namespace {
@@ -44,9 +45,6 @@ void visit_copy(const void* arguments, size_t /*bytes*/, EmulatorMemoryVisitor v
 const Kernel kCopy{.name = "copy", .type = KernelType::kVector, .run = run_copy, .memory = visit_copy};
 // The same without a list of its memory.
 const Kernel kOpaqueCopy{.name = "opaque_copy", .type = KernelType::kVector, .run = run_copy};
-
-#define ACL_OK(call) ASSERT_EQ(call, ACL_SUCCESS) << aclGetRecentErrMsg()
-#define ACL_EXPECT_OK(call) EXPECT_EQ(call, ACL_SUCCESS) << aclGetRecentErrMsg()
 
 class Validation : public testing::Test {
  protected:
@@ -125,18 +123,6 @@ class Validation : public testing::Test {
   int32_t* words_ = nullptr;
   uint64_t* gate_ = nullptr;
 };
-
-// A report of the kind with every one of these parts, each with a place in this program.
-void expect_report(const std::string& text, const std::string& kind, std::initializer_list<const char*> parts) {
-  const size_t begin = text.find("acl validation: " + kind);
-  ASSERT_NE(begin, std::string::npos) << text;
-  const std::string report = text.substr(begin, text.find("acl validation:", begin + 1) - begin);
-  for (const char* part : parts) {
-    EXPECT_THAT(report, ContainsRegex("\n  " + std::string(part) + ": acl[A-Za-z0-9]+ [^\n]*emulator_test\\("));
-  }
-}
-
-const char kClean[] = "acl validation: 0 problems\n";
 
 TEST_F(Validation, IsSilentAboutAPlainProgram) {
   aclmdlRI graph = capture_copy(words_, words_ + 1, stream_);

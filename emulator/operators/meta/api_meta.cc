@@ -1,8 +1,11 @@
 // The part of the interface that describes tensors, scalars and lists. What belongs to the caller is destroyed by the
-// caller; using it afterwards is the caller's error.
+// caller; using it afterwards is an error that is noticed for a while.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 
+#include "emulator/operators/meta/meta_call.h"
 #include "emulator/operators/meta/numbers.h"
 #include "emulator/operators/meta/tensor.h"
 
@@ -55,32 +58,95 @@ void read_scalar(const void* value, aclScalar& scalar) {
   }
 }
 
-template <typename T>
-aclnnStatus destroy(const T* object) {
-  if (object == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  delete object;
-  return ACLNN_SUCCESS;
-}
-
 /// The caller deletes the array.
-aclnnStatus give_copy(const aclTensor* tensor, const std::vector<int64_t> aclTensor::* sizes, int64_t** values,
-                      uint64_t* count) {
-  if (tensor == nullptr || values == nullptr || count == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  const std::vector<int64_t>& from = tensor->*sizes;
+aclnnStatus give_copy(MetaCall& call, const std::vector<int64_t>& from, int64_t** values, uint64_t* count) {
   *values = new int64_t[std::max<size_t>(from.size(), 1)]();
   std::copy(from.begin(), from.end(), *values);
   *count = from.size();
-  return ACLNN_SUCCESS;
-}
-
-template <typename T, typename Value>
-aclnnStatus give(const T* object, Value* value, Value of) {
-  if (object == nullptr || value == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  *value = of;
-  return ACLNN_SUCCESS;
+  return call.result(ACLNN_SUCCESS);
 }
 
 constexpr uint64_t kMostDims = 8;
+/// Arrays and lists of the host: what is longer is no count but a mistake.
+constexpr uint64_t kMostElements = uint64_t{1} << 32;
+
+/// How many elements; none when a size is negative or they are more than 63 bits count. A size of 0 does not hide that
+/// the others are too many.
+std::optional<int64_t> count_elements(std::span<const int64_t> sizes, int64_t element_bytes) {
+  int64_t product = element_bytes;
+  bool empty = false;
+  for (const int64_t size : sizes) {
+    if (size < 0) return std::nullopt;
+    if (size == 0) empty = true;
+    if (size > 0 && __builtin_mul_overflow(product, size, &product)) return std::nullopt;
+  }
+  return empty ? 0 : product / element_bytes;
+}
+
+/// Whether the bytes between the storage's begin and each element of the view can be counted.
+bool can_reach(const aclTensor& tensor) {
+  __int128 first = tensor.offset;
+  __int128 last = tensor.offset;
+  for (size_t axis = 0; axis < tensor.dims.size(); ++axis) {
+    const __int128 span = static_cast<__int128>(std::max<int64_t>(tensor.dims[axis] - 1, 0)) * tensor.strides[axis];
+    (span < 0 ? first : last) += span;
+  }
+  const __int128 limit = INT64_MAX / static_cast<int64_t>(size_of(tensor.dtype));
+  return last < limit && first > -limit;
+}
+
+/// Why a tensor cannot be made; empty when it can.
+std::string refusal(const aclTensor& tensor) {
+  const auto bytes = static_cast<int64_t>(size_of(tensor.dtype));
+  if (bytes == 0) return "the data type is none of a tensor";
+  if (tensor.offset < 0) return "offset is negative";
+  if (!count_elements(tensor.dims, bytes)) return "viewDims are negative, or more bytes than can be counted";
+  if (!count_elements(tensor.storage, bytes)) return "storageDims are negative, or more bytes than can be counted";
+  if (!can_reach(tensor)) return "stride and offset reach further than can be counted";
+  return {};
+}
+
+void set_strides(aclTensor& tensor, const int64_t* stride) {
+  tensor.strides.resize(tensor.dims.size(), 1);
+  if (stride != nullptr) {
+    std::copy_n(stride, tensor.dims.size(), tensor.strides.begin());
+    return;
+  }
+  for (size_t i = tensor.dims.size(); i-- > 1;) {
+    // An overflow is one of the sizes' product, which is refused.
+    if (__builtin_mul_overflow(tensor.strides[i], std::max<int64_t>(tensor.dims[i], 1), &tensor.strides[i - 1])) return;
+  }
+}
+
+template <typename Array, typename Value>
+Array* make_array(MetaCall& call, const Value* values, uint64_t size) {
+  if (values == nullptr && size > 0) return call.refuse("value is a null pointer");
+  if (size > kMostElements) return call.refuse("size is larger than any array");
+  return call.made(std::make_unique<Array>(Array{{values, values + size}}));
+}
+
+/// A list of what lives, or of null pointers.
+template <typename List, typename T>
+List* make_list(MetaCall& call, const T* const* values, uint64_t size) {
+  if (values == nullptr && size > 0) return call.refuse("value is a null pointer");
+  if (size > kMostElements) return call.refuse("size is larger than any list");
+  for (uint64_t i = 0; i < size; ++i) {
+    if (values[i] != nullptr && call.use(values[i], "an element") != ACLNN_SUCCESS) return nullptr;
+  }
+  return call.made(std::make_unique<List>(List{{values, values + size}}));
+}
+
+/// With its elements, which belong to it.
+template <typename List, typename T>
+aclnnStatus destroy_list(MetaCall& call, const List* list, const std::vector<const T*> List::* elements) {
+  META_TRY(call.use(list, "array"));
+  bool whole = true;
+  for (const T* element : list->*elements) {
+    if (element != nullptr) whole = destroy_object(kind_of(element), element) && whole;
+  }
+  META_TRY(call.destroy(list, "array"));
+  return whole ? ACLNN_SUCCESS : call.result(ACLNN_ERR_PARAM_INVALID, "an element of the list was destroyed before");
+}
 
 }  // namespace
 
@@ -89,127 +155,187 @@ extern "C" {
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData) {
-  const bool has_dims = viewDimsNum == 0 || viewDims != nullptr;
-  const bool has_storage = storageDimsNum == 0 || storageDims != nullptr;
-  if (!has_dims || !has_storage || viewDimsNum > kMostDims || size_of(dataType) == 0 || offset < 0) return nullptr;
-  if (std::any_of(viewDims, viewDims + viewDimsNum, [](int64_t size) { return size < 0; })) return nullptr;
+  META_CALL({"viewDims", viewDims, viewDimsNum}, {"dataType", int64_t{dataType}}, {"stride", stride, viewDimsNum},
+            {"offset", offset}, {"format", int64_t{format}}, {"storageDims", storageDims, storageDimsNum},
+            {"tensorData", tensorData});
+  if (viewDimsNum > kMostDims || storageDimsNum > kMostDims) return call.refuse("a tensor has at most 8 dimensions");
+  if (viewDimsNum > 0 && viewDims == nullptr) return call.refuse("viewDims is a null pointer");
+  if (storageDimsNum > 0 && storageDims == nullptr) return call.refuse("storageDims is a null pointer");
   auto tensor = std::make_unique<aclTensor>();
   tensor->dims.assign(viewDims, viewDims + viewDimsNum);
   tensor->storage.assign(storageDims, storageDims + storageDimsNum);
-  tensor->strides.resize(viewDimsNum, 1);
-  if (stride != nullptr) {
-    std::copy_n(stride, viewDimsNum, tensor->strides.begin());
-  } else {
-    for (size_t i = viewDimsNum; i-- > 1;) {
-      tensor->strides[i - 1] = tensor->strides[i] * std::max<int64_t>(tensor->dims[i], 1);
-    }
-  }
   tensor->offset = offset;
   tensor->dtype = dataType;
   tensor->format = format;
   tensor->data = tensorData;
-  return tensor.release();
+  set_strides(*tensor, stride);
+  if (std::string why = refusal(*tensor); !why.empty()) return call.refuse(std::move(why));
+  return call.made(std::move(tensor));
 }
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
-  if (value == nullptr || size_of(dataType) == 0) return nullptr;
+  META_CALL({"value", value}, {"dataType", int64_t{dataType}});
+  if (value == nullptr) return call.refuse("value is a null pointer");
+  if (size_of(dataType) == 0) return call.refuse("the data type is none of a scalar");
   auto scalar = std::make_unique<aclScalar>();
   scalar->dtype = dataType;
   read_scalar(value, *scalar);
-  return scalar.release();
+  return call.made(std::move(scalar));
 }
 
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
-  if (value == nullptr && size > 0) return nullptr;
-  return new aclIntArray{{value, value + size}};
+  META_CALL({"value", value, size}, {"size", static_cast<int64_t>(size)});
+  return make_array<aclIntArray>(call, value, size);
 }
 
 aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size) {
-  if (value == nullptr && size > 0) return nullptr;
-  return new aclFloatArray{{value, value + size}};
+  META_CALL({"value", value}, {"size", static_cast<int64_t>(size)});
+  return make_array<aclFloatArray>(call, value, size);
 }
 
 aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) {
-  if (value == nullptr && size > 0) return nullptr;
-  return new aclBoolArray{{value, value + size}};
+  META_CALL({"value", value}, {"size", static_cast<int64_t>(size)});
+  return make_array<aclBoolArray>(call, value, size);
 }
 
 aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size) {
-  if (value == nullptr && size > 0) return nullptr;
-  return new aclTensorList{{value, value + size}};
+  META_CALL({"value", value}, {"size", static_cast<int64_t>(size)});
+  return make_list<aclTensorList>(call, value, size);
 }
 
 aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size) {
-  if (value == nullptr && size > 0) return nullptr;
-  return new aclScalarList{{value, value + size}};
+  META_CALL({"value", value}, {"size", static_cast<int64_t>(size)});
+  return make_list<aclScalarList>(call, value, size);
 }
 
-aclnnStatus aclDestroyTensor(const aclTensor* tensor) { return destroy(tensor); }
-aclnnStatus aclDestroyScalar(const aclScalar* scalar) { return destroy(scalar); }
-aclnnStatus aclDestroyIntArray(const aclIntArray* array) { return destroy(array); }
-aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) { return destroy(array); }
-aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) { return destroy(array); }
+aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
+  META_CALL({"tensor", tensor});
+  return call.destroy(tensor, "tensor");
+}
+
+aclnnStatus aclDestroyScalar(const aclScalar* scalar) {
+  META_CALL({"scalar", scalar});
+  return call.destroy(scalar, "scalar");
+}
+
+aclnnStatus aclDestroyIntArray(const aclIntArray* array) {
+  META_CALL({"array", array});
+  return call.destroy(array, "array");
+}
+
+aclnnStatus aclDestroyFloatArray(const aclFloatArray* array) {
+  META_CALL({"array", array});
+  return call.destroy(array, "array");
+}
+
+aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
+  META_CALL({"array", array});
+  return call.destroy(array, "array");
+}
 
 aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
-  if (array == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  for (const aclTensor* tensor : array->tensors) delete tensor;
-  return destroy(array);
+  META_CALL({"array", array});
+  return destroy_list(call, array, &aclTensorList::tensors);
 }
 
 aclnnStatus aclDestroyScalarList(const aclScalarList* array) {
-  if (array == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  for (const aclScalar* scalar : array->scalars) delete scalar;
-  return destroy(array);
+  META_CALL({"array", array});
+  return destroy_list(call, array, &aclScalarList::scalars);
 }
 
 aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDims, uint64_t* viewDimsNum) {
-  return give_copy(tensor, &aclTensor::dims, viewDims, viewDimsNum);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(viewDims);
+  META_REQUIRE(viewDimsNum);
+  return give_copy(call, tensor->dims, viewDims, viewDimsNum);
 }
 
 aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
-  return give_copy(tensor, &aclTensor::storage, storageDims, storageDimsNum);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(storageDims);
+  META_REQUIRE(storageDimsNum);
+  return give_copy(call, tensor->storage, storageDims, storageDimsNum);
 }
 
 aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
-  return give_copy(tensor, &aclTensor::strides, stridesValue, stridesNum);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(stridesValue);
+  META_REQUIRE(stridesNum);
+  return give_copy(call, tensor->strides, stridesValue, stridesNum);
 }
 
 aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-  return give(tensor, offset, tensor == nullptr ? int64_t{0} : tensor->offset);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(offset);
+  *offset = tensor->offset;
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) {
-  return give(tensor, format, tensor == nullptr ? ACL_FORMAT_UNDEFINED : tensor->format);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(format);
+  *format = tensor->format;
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-  return give(tensor, dataType, tensor == nullptr ? ACL_DT_UNDEFINED : tensor->dtype);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(dataType);
+  *dataType = tensor->dtype;
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetIntArraySize(const aclIntArray* array, uint64_t* size) {
-  return give(array, size, array == nullptr ? uint64_t{0} : array->values.size());
+  META_CALL({"array", array});
+  META_TRY(call.use(array, "array"));
+  META_REQUIRE(size);
+  *size = array->values.size();
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetFloatArraySize(const aclFloatArray* array, uint64_t* size) {
-  return give(array, size, array == nullptr ? uint64_t{0} : array->values.size());
+  META_CALL({"array", array});
+  META_TRY(call.use(array, "array"));
+  META_REQUIRE(size);
+  *size = array->values.size();
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetBoolArraySize(const aclBoolArray* array, uint64_t* size) {
-  return give(array, size, array == nullptr ? uint64_t{0} : array->values.size());
+  META_CALL({"array", array});
+  META_TRY(call.use(array, "array"));
+  META_REQUIRE(size);
+  *size = array->values.size();
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetTensorListSize(const aclTensorList* list, uint64_t* size) {
-  return give(list, size, list == nullptr ? uint64_t{0} : list->tensors.size());
+  META_CALL({"list", list});
+  META_TRY(call.use(list, "list"));
+  META_REQUIRE(size);
+  *size = list->tensors.size();
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** address) {
-  return give(tensor, address, tensor == nullptr ? static_cast<void*>(nullptr) : tensor->data);
+  META_CALL({"tensor", tensor});
+  META_TRY(call.use(tensor, "tensor"));
+  META_REQUIRE(address);
+  *address = tensor->data;
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* address) {
-  if (tensor == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
+  META_CALL({"tensor", tensor}, {"address", address});
+  META_TRY(call.use(tensor, "tensor"));
   tensor->data = address;
-  return ACLNN_SUCCESS;
+  return call.result(ACLNN_SUCCESS);
 }
 
 }  // extern "C"

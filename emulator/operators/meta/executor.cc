@@ -1,64 +1,12 @@
 #include "emulator/operators/meta/executor.h"
 
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
-#include "emulator/operators/meta/tensor.h"
+#include "emulator/operators/meta/meta_call.h"
 
 namespace {
 
-/// So many used executors are remembered, as long as their addresses are not given out again.
-constexpr size_t kKeptAfterUse = 1024;
-
-class ExecutorRegistry {
- public:
-  void adopt(aclOpExecutor* executor) {
-    const std::lock_guard lock(mutex_);
-    live_.emplace(executor, std::unique_ptr<aclOpExecutor>(executor));
-  }
-
-  bool take(aclOpExecutor* executor) {
-    const std::lock_guard lock(mutex_);
-    const auto found = live_.find(executor);
-    if (found == live_.end() || found->second->used) return false;
-    if (executor->repeatable) return true;
-    executor->used = true;
-    used_.push_back(executor);
-    if (used_.size() > kKeptAfterUse) {
-      live_.erase(used_.front());
-      used_.pop_front();
-    }
-    return true;
-  }
-
-  /// Null when it is none that can still be called.
-  aclOpExecutor* find(aclOpExecutor* executor) {
-    const std::lock_guard lock(mutex_);
-    const auto found = live_.find(executor);
-    return found == live_.end() || found->second->used ? nullptr : executor;
-  }
-
-  bool destroy(aclOpExecutor* executor) {
-    const std::lock_guard lock(mutex_);
-    const auto found = live_.find(executor);
-    if (found == live_.end() || found->second->used) return false;
-    live_.erase(found);
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<aclOpExecutor*, std::unique_ptr<aclOpExecutor>> live_;
-  std::deque<aclOpExecutor*> used_;
-};
-
-/// Never destroyed: programs may use executors while the process ends.
-ExecutorRegistry& registry() {
-  static auto* instance = new ExecutorRegistry;
-  return *instance;
-}
+using namespace reprise::emulator;
 
 aclnnStatus set_slot(aclOpExecutor* executor, const std::vector<std::vector<size_t>>& arguments, size_t argument,
                      size_t relative, void* address) {
@@ -68,50 +16,54 @@ aclnnStatus set_slot(aclOpExecutor* executor, const std::vector<std::vector<size
 }
 
 /// Calls `set` with an executor whose addresses may change: a live, repeatable one.
-template <typename Set>
-aclnnStatus with_repeatable(const char* call, aclOpExecutor* executor, const void* tensor, Set set) {
-  aclnnStatus status = ACLNN_ERR_PARAM_INVALID;
-  if (executor == nullptr || tensor == nullptr) {
-    status = ACLNN_ERR_PARAM_NULLPTR;
-  } else if (const aclOpExecutor* live = registry().find(executor); live != nullptr && live->repeatable) {
-    status = set();
-  }
-  emulatorOperatorResult(call, status, status == ACLNN_SUCCESS ? nullptr : "it is no repeatable executor's tensor");
-  return status;
+template <typename Tensors, typename Set>
+aclnnStatus with_repeatable(MetaCall& call, aclOpExecutor* executor, const Tensors* tensors, Set set) {
+  META_TRY(call.use(executor, "executor"));
+  META_TRY(call.use(tensors, "tensor"));
+  if (!executor->repeatable) return call.result(ACLNN_ERR_PARAM_INVALID, "the executor is not repeatable");
+  const aclnnStatus status = set();
+  return call.result(status, status == ACLNN_SUCCESS ? "" : "the executor has no such tensor");
 }
 
 }  // namespace
 
 extern "C" {
 
-void emulatorAdoptExecutor(aclOpExecutor* executor) { registry().adopt(executor); }
+void emulatorAdoptExecutor(aclOpExecutor* executor) { adopt(std::unique_ptr<aclOpExecutor>(executor)); }
 
-bool emulatorTakeExecutor(aclOpExecutor* executor) { return registry().take(executor); }
+bool emulatorTakeExecutor(aclOpExecutor* executor) {
+  if (!emulatorUseObject(ObjectKind::kExecutor, executor)) return false;
+  // Its only call is over with this one.
+  return executor->repeatable || destroy_object(ObjectKind::kExecutor, executor);
+}
 
 aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) {
-  if (executor == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  if (registry().find(executor) == nullptr) return ACLNN_ERR_PARAM_INVALID;
+  META_CALL({"executor", executor});
+  META_TRY(call.use(executor, "executor"));
   executor->repeatable = true;
-  return ACLNN_SUCCESS;
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
-  if (executor == nullptr) return ACLNN_ERR_PARAM_NULLPTR;
-  return registry().destroy(executor) ? ACLNN_SUCCESS : ACLNN_ERR_PARAM_INVALID;
+  META_CALL({"executor", executor});
+  return call.destroy(executor, "executor");
 }
 
 aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable("aclSetInputTensorAddr", executor, tensor,
+  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
+  return with_repeatable(call, executor, tensor,
                          [&] { return set_slot(executor, executor->inputs, index, 0, address); });
 }
 
 aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable("aclSetOutputTensorAddr", executor, tensor,
+  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
+  return with_repeatable(call, executor, tensor,
                          [&] { return set_slot(executor, executor->outputs, index, 0, address); });
 }
 
 aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  return with_repeatable("aclSetTensorAddr", executor, tensor, [&] {
+  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
+  return with_repeatable(call, executor, tensor, [&] {
     const size_t inputs = executor->inputs.size();
     return index < inputs ? set_slot(executor, executor->inputs, index, 0, address)
                           : set_slot(executor, executor->outputs, index - inputs, 0, address);
@@ -120,13 +72,17 @@ aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTen
 
 aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
                                          aclTensorList* tensors, void* address) {
-  return with_repeatable("aclSetDynamicInputTensorAddr", executor, tensors,
+  META_CALL({"executor", executor}, {"irIndex", static_cast<int64_t>(irIndex)},
+            {"relativeIndex", static_cast<int64_t>(relativeIndex)}, {"tensors", tensors}, {"address", address});
+  return with_repeatable(call, executor, tensors,
                          [&] { return set_slot(executor, executor->inputs, irIndex, relativeIndex, address); });
 }
 
 aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
                                           aclTensorList* tensors, void* address) {
-  return with_repeatable("aclSetDynamicOutputTensorAddr", executor, tensors,
+  META_CALL({"executor", executor}, {"irIndex", static_cast<int64_t>(irIndex)},
+            {"relativeIndex", static_cast<int64_t>(relativeIndex)}, {"tensors", tensors}, {"address", address});
+  return with_repeatable(call, executor, tensors,
                          [&] { return set_slot(executor, executor->outputs, irIndex, relativeIndex, address); });
 }
 

@@ -34,7 +34,6 @@ struct aclOpExecutor {
   std::vector<std::vector<size_t>> outputs;
   uint64_t workspace_bytes = 0;
   bool repeatable = false;
-  bool used = false;  ///< its only call is over
 };
 
 #pragma GCC visibility push(default)

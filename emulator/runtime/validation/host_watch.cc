@@ -27,52 +27,77 @@ uint64_t fingerprint_of(const void* address, uint64_t bytes) {
 }  // namespace
 
 bool HostWatch::Copy::overlaps(const void* other, uint64_t count) const {
-  const auto begin = reinterpret_cast<uint64_t>(address);
+  const auto begin = reinterpret_cast<uint64_t>(range.address);
   const auto other_begin = reinterpret_cast<uint64_t>(other);
-  return begin < other_begin + count && other_begin < begin + bytes;
+  return begin < other_begin + count && other_begin < begin + range.bytes;
 }
 
-void HostWatch::submitted(Key key, const void* address, uint64_t bytes, const CallSite& site) {
-  pending_.insert_or_assign(key, Copy{address, bytes, fingerprint_of(address, bytes), site});
+void HostWatch::reads(Key key, const HostRange& range, PinnedMemory::Hold hold, const CallSite& site) {
+  if (!hold) return;
+  const uint64_t fingerprint = fingerprint_of(range.address, range.bytes);
+  reads_.insert_or_assign(key, Copy{range, fingerprint, std::move(hold), site});
+}
+
+void HostWatch::writes(Key key, const HostRange& range, PinnedMemory::Hold hold, const CallSite& site) {
+  if (hold) writes_.insert_or_assign(key, Copy{range, std::nullopt, std::move(hold), site});
 }
 
 void HostWatch::check(Key key, bool over) {
-  const auto entry = pending_.find(key);
-  if (entry == pending_.end()) return;
-  const Copy& copy = entry->second;
-  if (fingerprint_of(copy.address, copy.bytes) != copy.fingerprint) {
+  if (over) writes_.erase(key);
+  const auto entry = reads_.find(key);
+  if (entry == reads_.end()) return;
+  Copy& copy = entry->second;
+  if (copy.fingerprint && fingerprint_of(copy.range.address, copy.range.bytes) != *copy.fingerprint) {
     reporter_.report(Misuse::kHostMemoryChanged,
                      fmt::format("the host changed {} bytes at {} after an asynchronous copy from there was submitted "
                                  "and before it was over",
-                                 copy.bytes, copy.address),
+                                 copy.range.bytes, copy.range.address),
                      {{"submitted", copy.site}});
-    over = true;
+    copy.fingerprint.reset();
   }
-  if (over) pending_.erase(entry);
+  if (over) reads_.erase(entry);
 }
 
 void HostWatch::forget(const void* task) {
-  pending_.erase({nullptr, task});
-  auto entry = pending_.lower_bound({task, nullptr});
-  while (entry != pending_.end() && entry->first.first == task) entry = pending_.erase(entry);
+  for (Copies* copies : {&reads_, &writes_}) {
+    copies->erase({nullptr, task});
+    auto entry = copies->lower_bound({task, nullptr});
+    while (entry != copies->end() && entry->first.first == task) entry = copies->erase(entry);
+  }
 }
 
 void HostWatch::written_in_order(const void* address, uint64_t bytes) {
-  std::erase_if(pending_, [&](const auto& entry) { return entry.second.overlaps(address, bytes); });
+  for (auto& [key, copy] : reads_) {
+    if (copy.overlaps(address, bytes)) copy.fingerprint.reset();
+  }
+}
+
+void HostWatch::anything_written_in_order() {
+  for (auto& [key, copy] : reads_) copy.fingerprint.reset();
 }
 
 void HostWatch::freed(const void* address, uint64_t bytes) {
-  for (auto entry = pending_.begin(); entry != pending_.end();) {
+  report_freed(reads_, "from", address, bytes);
+  report_freed(writes_, "to", address, bytes);
+}
+
+void HostWatch::report_freed(Copies& copies, const char* what, const void* address, uint64_t bytes) {
+  for (auto entry = copies.begin(); entry != copies.end();) {
     if (!entry->second.overlaps(address, bytes)) {
       ++entry;
       continue;
     }
     reporter_.report(
         Misuse::kHostMemoryChanged,
-        fmt::format("pinned memory at {} is freed before an asynchronous copy from there is over", address),
+        fmt::format("pinned memory at {} is freed before an asynchronous copy {} there is over", address, what),
         {{"freed", CallSite::here()}, {"submitted", entry->second.site}});
-    entry = pending_.erase(entry);
+    entry = copies.erase(entry);
   }
+}
+
+void HostWatch::clear() {
+  reads_.clear();
+  writes_.clear();
 }
 
 }  // namespace reprise::emulator

@@ -22,6 +22,8 @@ std::string_view name_of(Misuse misuse) {
       return "host-memory-changed";
     case Misuse::kDestroyedTwice:
       return "destroyed-twice";
+    case Misuse::kUsedAfterDestroy:
+      return "used-after-destroy";
     case Misuse::kLeak:
       return "leak";
   }
@@ -29,7 +31,7 @@ std::string_view name_of(Misuse misuse) {
 }
 
 Status MisuseReporter::open_environment() {
-  close();
+  output_.reset();
   reports_ = 0;
   known_.clear();
   const char* setting = std::getenv("REPRISE_ACL_VALIDATE");
@@ -37,21 +39,14 @@ Status MisuseReporter::open_environment() {
   if (text.empty() || text == "0") return {};
   abort_ = text == "abort";
   if (abort_ || text == "1") {
-    output_ = stderr;
+    output_.open_standard_error();
     return {};
   }
-  output_ = std::fopen(setting, "a");
-  if (output_) return {};
-  return {ACL_ERROR_INVALID_PARAM, fmt::format("REPRISE_ACL_VALIDATE: cannot write '{}'", text)};
-}
-
-void MisuseReporter::close() {
-  if (output_ && output_ != stderr) std::fclose(output_);
-  output_ = nullptr;
+  return output_.open(setting);
 }
 
 void MisuseReporter::report(Misuse misuse, std::string_view text, const std::vector<Involved>& involved) {
-  if (!output_) return;
+  if (!on()) return;
   // The same two places again say nothing new, and loops would fill the disk.
   std::string key(name_of(misuse));
   for (const Involved& part : involved) {
@@ -61,15 +56,12 @@ void MisuseReporter::report(Misuse misuse, std::string_view text, const std::vec
   ++reports_;
   std::string lines = fmt::format("acl validation: {}: {}\n", name_of(misuse), text);
   for (const Involved& part : involved) lines += fmt::format("  {}: {}\n", part.what, part.site.describe());
-  std::fwrite(lines.data(), 1, lines.size(), output_);
-  std::fflush(output_);
+  output_.write(lines);
   if (abort_) std::abort();
 }
 
 void MisuseReporter::write_summary() {
-  if (!output_) return;
-  std::fputs(fmt::format("acl validation: {} problem{}\n", reports_, reports_ == 1 ? "" : "s").c_str(), output_);
-  std::fflush(output_);
+  output_.write(fmt::format("acl validation: {} problem{}\n", reports_, reports_ == 1 ? "" : "s"));
 }
 
 }  // namespace reprise::emulator

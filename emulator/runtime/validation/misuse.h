@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "emulator/runtime/call_site.h"
+#include "emulator/runtime/record_file.h"
 #include "emulator/runtime/status.h"
 
 namespace reprise::emulator {
@@ -21,7 +21,8 @@ enum class Misuse {
   kEventReused,          // an event or a word is signalled again before anybody saw the first signal
   kHostMemoryChanged,    // the host changes memory under an asynchronous copy
   kDestroyedTwice,
-  kLeak,  // alive when the device is reset or the interface ends
+  kUsedAfterDestroy,  // an operator's object is used after it was destroyed
+  kLeak,              // alive when the device is reset or the interface ends
 };
 /// The name in reports: "freed-memory-replayed" ...
 std::string_view name_of(Misuse misuse);
@@ -36,20 +37,20 @@ struct Involved {
 /// once. Not synchronised.
 class MisuseReporter {
  public:
-  ~MisuseReporter() { close(); }
-
   /// By REPRISE_ACL_VALIDATE: nothing or 0 is off, 1 writes to stderr, abort writes there and ends the process at the
   /// first report, anything else is the file to append to. Starts anew.
   Status open_environment();
-  void close();
-  bool on() const { return output_ != nullptr; }
+  void close() { output_.close(); }
+  bool on() const { return output_.is_open(); }
+  /// Whether everything could be written.
+  const Status& status() const { return output_.status(); }
   uint64_t reports() const { return reports_; }
 
   void report(Misuse misuse, std::string_view text, const std::vector<Involved>& involved);
   void write_summary();
 
  private:
-  std::FILE* output_ = nullptr;
+  RecordFile output_{"REPRISE_ACL_VALIDATE"};
   bool abort_ = false;
   uint64_t reports_ = 0;
   std::set<std::string> known_;

@@ -26,6 +26,22 @@ std::string_view name_of(ObjectKind kind) {
       return "device memory";
     case ObjectKind::kHostMemory:
       return "pinned host memory";
+    case ObjectKind::kTensor:
+      return "tensor";
+    case ObjectKind::kScalar:
+      return "scalar";
+    case ObjectKind::kIntArray:
+      return "array of integers";
+    case ObjectKind::kFloatArray:
+      return "array of floats";
+    case ObjectKind::kBoolArray:
+      return "array of booleans";
+    case ObjectKind::kTensorList:
+      return "list of tensors";
+    case ObjectKind::kScalarList:
+      return "list of scalars";
+    case ObjectKind::kExecutor:
+      return "executor";
   }
   return "object";
 }
@@ -55,6 +71,14 @@ void ObjectLedger::destroy_refused(ObjectKind kind, const void* handle) {
                    {{"destroyed again", CallSite::here()},
                     {"destroyed first", grave->second.destroyed},
                     {"created", grave->second.created}});
+}
+
+void ObjectLedger::use_refused(ObjectKind kind, const void* handle) {
+  const auto grave = graves_.find(handle);
+  if (grave == graves_.end() || grave->second.kind != kind) return;
+  reporter_.report(
+      Misuse::kUsedAfterDestroy, fmt::format("the {} {} was destroyed before", name_of(kind), handle),
+      {{"used", CallSite::here()}, {"destroyed", grave->second.destroyed}, {"created", grave->second.created}});
 }
 
 void ObjectLedger::report_leaks(int32_t device) {

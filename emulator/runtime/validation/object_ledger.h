@@ -6,12 +6,12 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "emulator/objects.h"
 #include "emulator/runtime/call_site.h"
 #include "emulator/runtime/validation/misuse.h"
 
 namespace reprise::emulator {
 
-enum class ObjectKind { kContext, kStream, kEvent, kNotify, kGraph, kDeviceMemory, kHostMemory };
 std::string_view name_of(ObjectKind kind);
 
 /// Objects behind handles that their users destroy. Not synchronised.
@@ -25,6 +25,8 @@ class ObjectLedger {
   uint64_t bytes_of(const void* handle) const;
   /// A destroy of something that is none: reports it when it was destroyed before.
   void destroy_refused(ObjectKind kind, const void* handle);
+  /// A use of something that is none: as above.
+  void use_refused(ObjectKind kind, const void* handle);
   /// Reports what lives on a device (-1: on all, and what belongs to none) and forgets it.
   void report_leaks(int32_t device);
   void clear();

@@ -6,6 +6,7 @@
 
 #include "emulator/runtime/captured_graph.h"
 #include "emulator/runtime/device.h"
+#include "emulator/runtime/runtime.h"
 #include "emulator/runtime/task_group.h"
 
 namespace reprise::emulator {
@@ -33,14 +34,15 @@ Status Validation::open_environment() {
   return status;
 }
 
-void Validation::finish() {
-  if (!on()) return;
+Status Validation::finish() {
+  if (!on()) return {};
   const std::lock_guard lock(mutex_);
   objects_.report_leaks(-1);
   reporter_.write_summary();
   reporter_.close();
   on_ = false;
   CallSite::keep_backtraces(false);
+  return reporter_.status();
 }
 
 // --- Objects ---
@@ -62,6 +64,12 @@ void Validation::destroy_refused(ObjectKind kind, const void* handle) {
   if (!on()) return;
   const std::lock_guard lock(mutex_);
   objects_.destroy_refused(kind, handle);
+}
+
+void Validation::use_refused(ObjectKind kind, const void* handle) {
+  if (!on()) return;
+  const std::lock_guard lock(mutex_);
+  objects_.use_refused(kind, handle);
 }
 
 void Validation::device_reset(int32_t device) {
@@ -94,6 +102,10 @@ const GraphNode* Validation::find_user(const CapturedGraph& graph, uint64_t allo
 void Validation::memory_freed(const void* address) {
   if (!on()) return;
   const std::lock_guard lock(mutex_);
+  forget_memory(address);
+}
+
+void Validation::forget_memory(const void* address) {
   objects_.destroyed(address);
   const uint64_t allocation = memory_.freed(address);
   const MemoryLedger::Allocation* freed = memory_.get(allocation);
@@ -116,6 +128,7 @@ void Validation::host_allocated(const void* address, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   // Pinned memory is of the host; it belongs to no device.
   objects_.created(ObjectKind::kHostMemory, address, -1, bytes);
+  memory_.allocated(address, bytes);
 }
 
 void Validation::host_freed(const void* address) {
@@ -126,8 +139,8 @@ void Validation::host_freed(const void* address) {
     objects_.destroy_refused(ObjectKind::kHostMemory, address);
     return;
   }
-  objects_.destroyed(address);
   host_.freed(address, bytes);
+  forget_memory(address);
 }
 
 // --- Tasks and graphs ---
@@ -243,12 +256,7 @@ void Validation::replay_submitted(const CapturedGraph& graph, const Task& task) 
   if (!on()) return;
   // Captured copies read the host's memory when they run; what the launch finds there is what the program meant.
   for (const std::unique_ptr<InnerStream>& line : graph.streams) {
-    for (const std::shared_ptr<GraphNode>& node : line->nodes) {
-      const HostRange source = node->task->host_source();
-      if (source.bytes == 0) continue;
-      const std::lock_guard lock(mutex_);
-      host_.submitted({&task, node->task.get()}, source.address, source.bytes, CallSite::here());
-    }
+    for (const std::shared_ptr<GraphNode>& node : line->nodes) watch_host(&task, *node->task);
   }
 }
 
@@ -334,12 +342,22 @@ void Validation::old_event_recorded(const void* event, uint64_t pending) {
 
 // --- Copies ---
 
-void Validation::copy_submitted(const Task& task) {
-  if (!on()) return;
+void Validation::watch_host(const Task* replay, const Task& task) {
   const HostRange source = task.host_source();
-  if (source.bytes == 0) return;
+  const HostRange destination = task.host_destination();
+  if (source.bytes == 0 && destination.bytes == 0) return;
+  const PinnedMemory& pinned = Runtime::instance().pinned();
+  const CallSite here = CallSite::here();
   const std::lock_guard lock(mutex_);
-  host_.submitted({nullptr, &task}, source.address, source.bytes, CallSite::here());
+  const HostWatch::Key key{replay, &task};
+  if (source.bytes > 0) host_.reads(key, source, pinned.hold(source.address, source.bytes), here);
+  if (destination.bytes > 0) {
+    host_.writes(key, destination, pinned.hold(destination.address, destination.bytes), here);
+  }
+}
+
+void Validation::copy_submitted(const Task& task) {
+  if (on()) watch_host(nullptr, task);
 }
 
 void Validation::copy_runs(const Task& task, const ReplayNotes* replay, bool over) {

@@ -43,13 +43,15 @@ class Validation {
   static bool on() { return on_.load(std::memory_order_relaxed); }
 
   Status open_environment();
-  /// At aclFinalize(): reports leaks, says how many problems there were, and is off.
-  void finish();
+  /// At aclFinalize(): reports leaks, says how many problems there were, and is off. 100000 when a report could not be
+  /// written.
+  Status finish();
 
   // Objects behind handles.
   void created(ObjectKind kind, const void* handle, int32_t device);
   void destroyed(const void* handle);
   void destroy_refused(ObjectKind kind, const void* handle);
+  void use_refused(ObjectKind kind, const void* handle);
   void device_reset(int32_t device);
 
   // Memory.
@@ -102,6 +104,8 @@ class Validation {
 
  private:
   Validation() = default;
+  void forget_memory(const void* address);
+  void watch_host(const Task* replay, const Task& task);
   void find_allocations(std::vector<MemoryUse>& uses) const;
   const GraphNode* find_user(const CapturedGraph& graph, uint64_t allocation) const;
   void report_freed(const ReplayNotes& replay, const Task& task, const MemoryUse& use);

@@ -1,5 +1,8 @@
 /* Cases behind the list of the runtime's own tests: what they leave out and clients rely on. */
+#define _GNU_SOURCE
+#include <pthread.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "conformance.h"
@@ -298,6 +301,126 @@ static void a_reset_ends_captures(void) {
   OK(aclmdlRIDestroy(graph));
 }
 
+/* A context that one thread uses, its default stream among the rest, while another resets the device. */
+typedef struct {
+  aclrtContext context;
+  int32_t* words;
+} Shared;
+
+static void* use_default_stream(void* argument) {
+  const Shared* shared = argument;
+  aclError code = ACL_SUCCESS;
+  for (int i = 0; i < 20000 && code != ACL_ERROR_RT_CONTEXT_NULL; ++i) {
+    (void)aclrtSetCurrentContext(shared->context);
+    code = aclrtMemsetAsync(shared->words, 4, 0, 4, NULL);
+    aclrtStream stream = NULL;
+    (void)aclrtCtxGetCurrentDefaultStream(&stream);
+    (void)aclrtSynchronizeStreamWithTimeout(NULL, 1);
+  }
+  return code == ACL_ERROR_RT_CONTEXT_NULL ? argument : NULL;
+}
+
+static void a_reset_ends_default_streams_of_other_threads(void) {
+  for (int round = 0; round < 20; ++round) {
+    Shared shared = {NULL, NULL};
+    OK(aclrtSetDevice(0));
+    OK(aclrtCreateContext(&shared.context, 0));
+    shared.words = new_words(1);
+    /* A stream that does not end by itself makes the reset wait in its middle. */
+    OK(aclrtValueWait(new_gate(), 1, ACL_VALUE_WAIT_EQ, new_stream()));
+    pthread_t threads[3];
+    for (int i = 0; i < 3; ++i) CHECK(pthread_create(&threads[i], NULL, use_default_stream, &shared) == 0);
+    nanosleep(&(struct timespec){0, 200000}, NULL);
+    OK(aclrtResetDeviceForce(0));
+    for (int i = 0; i < 3; ++i) {
+      void* told = NULL;
+      CHECK(pthread_join(threads[i], &told) == 0);
+      CHECK(told != NULL);
+    }
+  }
+}
+
+static aclError code_of_host_function;
+static void finalize_inside(void* argument) {
+  (void)argument;
+  code_of_host_function = aclFinalize();
+}
+static void reset_inside(void* argument) {
+  (void)argument;
+  code_of_host_function = aclrtResetDevice(0);
+}
+static void synchronize_inside(void* stream) {
+  aclrtContext context = NULL;
+  if (aclrtGetCurrentContext(&context) != ACL_SUCCESS) (void)aclrtSetDevice(0);
+  code_of_host_function = aclrtSynchronizeStream(stream);
+}
+
+static void host_functions_cannot_wait_for_themselves(void) {
+  aclrtContext context = NULL;
+  OK(aclrtSetDevice(0));
+  OK(aclrtGetCurrentContext(&context));
+  aclrtStream stream = new_stream();
+  const aclrtHostFunc functions[] = {finalize_inside, reset_inside, synchronize_inside};
+  for (int i = 0; i < 3; ++i) {
+    code_of_host_function = ACL_SUCCESS;
+    OK(aclrtLaunchHostFunc(stream, functions[i], stream));
+    synchronize(stream);
+    CHECK(code_of_host_function == ACL_ERROR_RT_PARAM_INVALID);
+  }
+  /* All goes on. */
+  int32_t* words = new_words(1);
+  launch_add(words, 3, stream);
+  synchronize(stream);
+  CHECK(read_word(words) == 3);
+}
+
+/* What is no memory of the host, and what can be read but not written. */
+static void unmapped_memory_is_an_error(void) {
+  aclrtStream stream = new_stream();
+  int32_t* words = new_words(2048);
+  void* nowhere = (void*)64;
+  static const char constant[8192] = {1};
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy(words, 8192, nowhere, 8192, ACL_MEMCPY_HOST_TO_DEVICE));
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy(nowhere, 8192, words, 8192, ACL_MEMCPY_DEVICE_TO_HOST));
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpyAsync(words, 64, nowhere, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy2d(words, 64, nowhere, 64, 64, 4, ACL_MEMCPY_HOST_TO_DEVICE));
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtMemcpy((void*)constant, 8192, words, 8192, ACL_MEMCPY_DEVICE_TO_HOST));
+  OK(aclrtMemcpy(words, 8192, constant, 8192, ACL_MEMCPY_HOST_TO_DEVICE));
+  CHECK(read_word(words) == 1);
+  KernelArguments arguments = {words, words, 1, 1};
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID, aclrtLaunchKernelV2(nowhere, 1, &arguments, sizeof(arguments), NULL, stream));
+  EXPECT(ACL_ERROR_RT_PARAM_INVALID,
+         aclrtLaunchKernelV2(add_kernel(EMULATOR_KERNEL_VECTOR), 1, nowhere, sizeof(arguments), NULL, stream));
+  /* None of it was the device's fault. */
+  launch_add(words, 1, stream);
+  synchronize(stream);
+  CHECK(read_word(words) == 2);
+}
+
+/* Pinned memory that a graph copies and that is no more when it is replayed. */
+static void pinned_memory_is_missed_at_replay(void) {
+  for (int to_host = 0; to_host < 2; ++to_host) {
+    const size_t bytes = 4 << 20;
+    aclrtStream stream = new_stream();
+    int32_t* words = new_words(bytes / 4);
+    void* pinned = NULL;
+    OK(aclrtMallocHost(&pinned, bytes));
+    begin_capture(stream);
+    if (to_host) {
+      OK(aclrtMemcpyAsync(pinned, bytes, words, bytes, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    } else {
+      OK(aclrtMemcpyAsync(words, bytes, pinned, bytes, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    }
+    aclmdlRI graph = end_capture(stream);
+    OK(aclrtFreeHost(pinned));
+    OK(aclmdlRIExecuteAsync(graph, stream));
+    EXPECT(ACL_ERROR_RT_AICORE_EXCEPTION, aclrtSynchronizeStreamWithTimeout(stream, 5000));
+    OK(aclmdlRIDestroy(graph));
+    OK(aclrtResetDeviceForce(0));
+    OK(aclrtSetDevice(0));
+  }
+}
+
 const Case own_cases[] = {
     {55, "a replay reads memory as it is then", replays_read_memory_as_it_is, NULL},
     {56, "replays follow each other without a wait", replays_back_to_back, NULL},
@@ -321,5 +444,9 @@ const Case own_cases[] = {
     {70, "core limits act where a thread uses them", core_limits_act_where_they_are_used, NULL},
     {71, "inner streams of a replay run side by side", inner_streams_run_side_by_side, NULL},
     {74, "a reset of the device ends captures", a_reset_ends_captures, NULL},
+    {83, "a reset ends default streams that other threads use", a_reset_ends_default_streams_of_other_threads, NULL},
+    {84, "host functions cannot wait for themselves", host_functions_cannot_wait_for_themselves, NULL},
+    {85, "addresses that are no memory of the host are errors", unmapped_memory_is_an_error, NULL},
+    {86, "pinned memory freed before a replay is a fault", pinned_memory_is_missed_at_replay, NULL},
     {0, NULL, NULL, NULL},
 };

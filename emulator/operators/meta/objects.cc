@@ -1,0 +1,91 @@
+#include "emulator/operators/meta/objects.h"
+
+#include <array>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+namespace reprise::emulator {
+namespace {
+
+/// So many destroyed objects of each kind are kept.
+constexpr size_t kKept = 1024;
+constexpr size_t kKinds = static_cast<size_t>(ObjectKind::kExecutor) + 1;
+
+class ObjectRegistry {
+ public:
+  enum class State { kLive, kDestroyed, kUnknown };
+
+  void adopt(ObjectKind kind, const void* object, void (*release)(const void*)) {
+    const std::lock_guard lock(mutex_);
+    entries_[object] = Entry{kind, State::kLive, release};
+  }
+
+  State state(ObjectKind kind, const void* object) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(object);
+    return entry == entries_.end() || entry->second.kind != kind ? State::kUnknown : entry->second.state;
+  }
+
+  /// What it was before.
+  State destroy(ObjectKind kind, const void* object) {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(object);
+    if (entry == entries_.end() || entry->second.kind != kind) return State::kUnknown;
+    if (entry->second.state == State::kDestroyed) return State::kDestroyed;
+    entry->second.state = State::kDestroyed;
+    std::deque<const void*>& kept = kept_[static_cast<size_t>(kind)];
+    kept.push_back(object);
+    if (kept.size() > kKept) {
+      const auto oldest = entries_.find(kept.front());
+      oldest->second.release(oldest->first);
+      entries_.erase(oldest);
+      kept.pop_front();
+    }
+    return State::kLive;
+  }
+
+ private:
+  struct Entry {
+    ObjectKind kind;
+    State state = State::kLive;
+    void (*release)(const void*) = nullptr;
+  };
+
+  std::mutex mutex_;
+  std::unordered_map<const void*, Entry> entries_;
+  std::array<std::deque<const void*>, kKinds> kept_;  // destroyed, oldest first
+};
+
+/// Never destroyed: programs may use objects while the process ends.
+ObjectRegistry& registry() {
+  static auto* instance = new ObjectRegistry;
+  return *instance;
+}
+
+}  // namespace
+
+void adopt_object(ObjectKind kind, const void* object, void (*release)(const void*)) {
+  registry().adopt(kind, object, release);
+  emulatorObjectEvent(ObjectEvent::kCreated, kind, object);
+}
+
+bool destroy_object(ObjectKind kind, const void* object) {
+  const ObjectRegistry::State before = registry().destroy(kind, object);
+  if (before != ObjectRegistry::State::kUnknown) {
+    const bool first = before == ObjectRegistry::State::kLive;
+    emulatorObjectEvent(first ? ObjectEvent::kDestroyed : ObjectEvent::kDestroyedAgain, kind, object);
+  }
+  return before == ObjectRegistry::State::kLive;
+}
+
+}  // namespace reprise::emulator
+
+extern "C" bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object) {
+  using reprise::emulator::ObjectRegistry;
+  const ObjectRegistry::State state = reprise::emulator::registry().state(kind, object);
+  if (state == ObjectRegistry::State::kDestroyed) {
+    emulatorObjectEvent(reprise::emulator::ObjectEvent::kUsedDestroyed, kind, object);
+  }
+  return state == ObjectRegistry::State::kLive;
+}
