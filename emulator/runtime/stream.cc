@@ -19,6 +19,8 @@ Stream::Stream(std::shared_ptr<Context> owner, int32_t number, uint32_t stream_f
   attributes[ACL_STREAM_ATTR_PRIORITY].streamPriority = priority;
 }
 
+Stream::~Stream() { Validation::instance().end_line(std::move(line_)); }
+
 Device& Stream::device() const { return device_; }
 
 bool Stream::is_default() const {

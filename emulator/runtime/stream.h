@@ -27,6 +27,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   Stream(std::shared_ptr<Context> owner, int32_t number, uint32_t flags, uint32_t priority);
 
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
   Device& device() const;
   bool is_default() const;
   bool capturing() const { return capture != nullptr; }

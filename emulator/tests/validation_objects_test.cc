@@ -249,6 +249,48 @@ TEST_F(ValidatedObjects, OfMoreElementsThanCanBeCountedAreRefused) {
   EXPECT_EQ(end(), kClean);
 }
 
+// Kilobytes of memory that the process has.
+int64_t resident_kilobytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = 0;
+  file >> size >> resident;
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+TEST_F(ValidatedObjects, LeaveNoRecordsThatGrow) {
+  const auto work = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      aclTensor* tensor = make_tensor();
+      aclScalar* scalar = make_scalar();
+      aclOpExecutor* executor = nullptr;
+      ACL_OK(prepare_add(tensor, scalar, &executor));
+      ACL_OK(aclnnAdd(nullptr, 0, executor, stream_));
+      void* memory = nullptr;
+      void* pinned = nullptr;
+      ACL_OK(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_NORMAL_ONLY));
+      ACL_OK(aclrtMallocHost(&pinned, 64));
+      ACL_OK(aclrtMemcpyAsync(memory, 64, pinned, 64, ACL_MEMCPY_HOST_TO_DEVICE, stream_));
+      ACL_OK(aclrtSynchronizeStream(stream_));
+      ACL_OK(aclrtFree(memory));
+      ACL_OK(aclrtFreeHost(pinned));
+      ACL_OK(aclDestroyTensor(tensor));
+      ACL_OK(aclDestroyScalar(scalar));
+      if (i % 100 != 0) continue;
+      aclrtStream stream = nullptr;
+      ACL_OK(aclrtCreateStream(&stream));
+      ACL_OK(aclrtMemsetAsync(memory_, 64, 0, 64, stream));
+      ACL_OK(aclrtSynchronizeStream(stream));
+      ACL_OK(aclrtDestroyStream(stream));
+    }
+  };
+  work(4500);
+  const int64_t before = resident_kilobytes();
+  work(3000);
+  EXPECT_LT(resident_kilobytes() - before, 1024);
+  EXPECT_EQ(end(), kClean);
+}
+
 // Pinned memory of a copy in a graph, either way, that goes before the graph runs.
 TEST_F(ValidatedObjects, ThatGraphsCopyAreReportedWhenTheyAreFreed) {
   for (const bool to_host : {false, true}) {

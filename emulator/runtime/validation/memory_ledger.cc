@@ -4,7 +4,7 @@ namespace reprise::emulator {
 namespace {
 
 // So many freed allocations are remembered.
-constexpr size_t kMostFreed = 1 << 16;
+constexpr size_t kMostFreed = 1 << 13;
 
 }  // namespace
 

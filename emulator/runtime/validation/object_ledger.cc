@@ -5,8 +5,8 @@
 namespace reprise::emulator {
 namespace {
 
-// So many destroyed objects are remembered; programs that run for days must not grow.
-constexpr size_t kMostGraves = 1 << 16;
+// So many destroyed objects of each kind are remembered; programs that run for days must not grow.
+constexpr size_t kMostGraves = 1 << 12;
 
 }  // namespace
 
@@ -54,9 +54,17 @@ void ObjectLedger::created(ObjectKind kind, const void* handle, int32_t device, 
 void ObjectLedger::destroyed(const void* handle) {
   const auto entry = live_.find(handle);
   if (entry == live_.end()) return;
-  if (graves_.size() >= kMostGraves) graves_.clear();
-  graves_.insert_or_assign(handle, Grave{entry->second.kind, entry->second.created, CallSite::here()});
+  const ObjectKind kind = entry->second.kind;
+  const uint64_t number = next_grave_++;
+  graves_.insert_or_assign(handle, Grave{kind, number, entry->second.created, CallSite::here()});
   live_.erase(entry);
+  auto& order = grave_order_[static_cast<size_t>(kind)];
+  order.emplace_back(handle, number);
+  if (order.size() <= kMostGraves) return;
+  // Unless its address was given to another meanwhile.
+  const auto oldest = graves_.find(order.front().first);
+  if (oldest != graves_.end() && oldest->second.number == order.front().second) graves_.erase(oldest);
+  order.pop_front();
 }
 
 uint64_t ObjectLedger::bytes_of(const void* handle) const {
@@ -115,6 +123,7 @@ void ObjectLedger::report_leaks(int32_t device) {
 void ObjectLedger::clear() {
   live_.clear();
   graves_.clear();
+  for (auto& order : grave_order_) order.clear();
 }
 
 }  // namespace reprise::emulator

@@ -1,10 +1,13 @@
 // Who made what, and who destroyed it: double destroys and leaks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "emulator/objects.h"
 #include "emulator/runtime/call_site.h"
@@ -40,6 +43,7 @@ class ObjectLedger {
   };
   struct Grave {
     ObjectKind kind;
+    uint64_t number = 0;
     CallSite created;
     CallSite destroyed;
   };
@@ -47,6 +51,9 @@ class ObjectLedger {
   MisuseReporter& reporter_;
   std::unordered_map<const void*, Entry> live_;
   std::unordered_map<const void*, Grave> graves_;
+  uint64_t next_grave_ = 0;
+  // By kind, oldest first.
+  std::array<std::deque<std::pair<const void*, uint64_t>>, static_cast<size_t>(ObjectKind::kExecutor) + 1> grave_order_;
 };
 
 }  // namespace reprise::emulator

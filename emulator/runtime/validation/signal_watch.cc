@@ -48,7 +48,7 @@ void SignalWatch::external_recorded(const void* event, bool raised, const CallSi
 void SignalWatch::old_recorded(const void* event, uint64_t pending) {
   CallSite& before = records_[event];
   const CallSite here = CallSite::here();
-  if (pending > 0 && before.call) {
+  if (pending > 0 && before.known()) {
     reporter_.report(Misuse::kEventReused,
                      fmt::format("an event is recorded again while {} wait{} for its earlier record: which of the two "
                                  "ends the wait is open",

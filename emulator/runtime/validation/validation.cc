@@ -195,7 +195,8 @@ void Validation::graph_released(const CapturedGraph& graph) {
 std::unique_ptr<OrderLine> Validation::start_line() {
   if (!on()) return nullptr;
   const std::lock_guard lock(mutex_);
-  return lines_.make({});
+  // It begins behind what the host has seen, and so can take the number of a stream that ended before.
+  return lines_.make(host_line_->clock());
 }
 
 void Validation::end_line(std::unique_ptr<OrderLine> line) {

@@ -180,6 +180,10 @@ void throw_acl_error(const AclLibrary& library, int code, std::string_view call,
   throw Error(std::move(error));
 }
 
+void discard_acl_message(const AclLibrary& library) noexcept {
+  if (library.aclGetRecentErrMsg != nullptr) library.aclGetRecentErrMsg();
+}
+
 void log_acl(const AclLibrary& library, int code, std::string_view call, std::string_view doing) noexcept {
   try {
     if (code != ACL_SUCCESS) log_error("{}", acl_error(library, code, call, doing).what());

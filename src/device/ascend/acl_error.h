@@ -29,6 +29,8 @@ inline void check_acl(const AclLibrary& library, int code, std::string_view call
   if (code != ACL_SUCCESS) [[unlikely]]
     throw_acl_error(library, code, call, doing);
 }
+/// For a call whose failure is met in another way: the next error shall not tell of it.
+void discard_acl_message(const AclLibrary& library) noexcept;
 /// For destructors: writes to the log and goes on.
 void log_acl(const AclLibrary& library, int code, std::string_view call, std::string_view doing) noexcept;
 

@@ -79,6 +79,7 @@ MemoryPool::Block AscendCore::allocate_block(size_t bytes, MemoryKind kind) {
     int code = bytes > SIZE_MAX / 2 ? ACL_ERROR_RT_MEMORY_ALLOCATION : memory.grow(bytes, kind);
     if (code != ACL_SUCCESS && bytes <= SIZE_MAX / 2) {
       // Everything that could be free, before giving up.
+      discard_acl_message(*library);
       drain(lock);
       memory.drop_cached();
       block = memory.take(bytes, kind);

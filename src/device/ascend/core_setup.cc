@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <string_view>
 
 #include "base/log.h"
 #include "device/ascend/ascend_core.h"
@@ -37,6 +39,15 @@ class Scratch {
   void* word_ = nullptr;
 };
 
+/// Frameworks and runtimes that follow the variable wait for each launch, which no capture allows.
+void warn_of_blocking_launches() {
+  const char* blocking = std::getenv("ASCEND_LAUNCH_BLOCKING");
+  if (blocking == nullptr || std::string_view(blocking) != "1") return;
+  log_warning(
+      "ASCEND_LAUNCH_BLOCKING=1 asks for launches that wait for their end, and such cannot be captured; remedy: "
+      "unset it, or use the mode force_eager");
+}
+
 /// What a call that was only tried has answered, for the reason of a feature that is off.
 std::string refusal(const AclLibrary& library, const char* call, int code) {
   return acl_error(library, code, call, "trying it out").message();
@@ -57,6 +68,7 @@ AscendCore::AscendCore(const AscendOptions& options)
     read_cores();
     probe_features();
     check_free_memory();
+    warn_of_blocking_launches();
   } catch (...) {
     close_device();
     throw;

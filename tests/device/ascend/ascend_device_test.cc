@@ -65,6 +65,32 @@ TEST(EmulatedAscend, TheReportTellsWhatTheDeviceCanDo) {
   EXPECT_EQ(line.features.size(), kFeatureCount);
 }
 
+TEST(EmulatedAscend, TellsOnceWhyThereIsNoMemory) {
+  const auto device = create_ascend_device(emulator_options());
+  device->allocate(size_t{40} << 20).reset();  // is given back before the second attempt
+  std::string told;
+  try {
+    device->allocate(size_t{1} << 50);
+  } catch (const Error& error) {
+    told = error.message();
+  }
+  const size_t first = told.find("no device memory for");
+  ASSERT_NE(first, std::string::npos) << told;
+  EXPECT_EQ(told.find("no device memory for", first + 1), std::string::npos) << told;
+}
+
+TEST(EmulatedAscend, WarnsOfLaunchesThatBlock) {
+  const auto warning = [](const char* value) {
+    ::setenv("ASCEND_LAUNCH_BLOCKING", value, 1);
+    testing::internal::CaptureStderr();
+    (void)create_ascend_device(emulator_options());
+    ::unsetenv("ASCEND_LAUNCH_BLOCKING");
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warning("1"), testing::AllOf(HasSubstr("ASCEND_LAUNCH_BLOCKING=1"), HasSubstr("unset it")));
+  EXPECT_THAT(warning("0"), testing::Not(HasSubstr("ASCEND_LAUNCH_BLOCKING")));
+}
+
 /// Settings of the emulator for the devices of one test, and what its validation layer says when the last has gone.
 class WatchedEmulator {
  public:
