@@ -98,6 +98,7 @@ void build_quant_v2(Plan& plan, NormTensors tensors, double epsilon, bool divide
 void choose_results(const aclBoolArray* mask, NormTensors& tensors) {
   const bool scales1 = tensors[kScales1].defined();
   const bool scales2 = tensors[kScales2].defined();
+  require_live(mask, "outputMask");
   if (mask == nullptr) {
     require(scales1 || !scales2, "smoothScale2 without smoothScale1");
     if (!scales2) tensors[kY2] = tensors[kScale2] = {};

@@ -39,7 +39,7 @@ std::set<std::string> exported_calls(const void* address_in_library) {
     const char* texts = bytes.data() + sections[section.sh_link].sh_offset;
     for (size_t k = 0; k < section.sh_size / sizeof(Elf64_Sym); ++k) {
       const std::string name = texts + symbols[k].st_name;
-      if (symbols[k].st_shndx != SHN_UNDEF && name.starts_with("acl")) names.insert(name);
+      if (symbols[k].st_shndx != SHN_UNDEF && (name.starts_with("acl") || name.starts_with("Acl"))) names.insert(name);
     }
   }
   return names;

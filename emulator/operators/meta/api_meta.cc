@@ -118,6 +118,34 @@ void set_strides(aclTensor& tensor, const int64_t* stride) {
   }
 }
 
+/// What a tensor shall be, as its makers are told.
+struct TensorWish {
+  const int64_t* dims;
+  uint64_t rank;
+  aclDataType dtype;
+  const int64_t* strides;
+  int64_t offset;
+  aclFormat format;
+  const int64_t* storage;
+  uint64_t storage_rank;
+  void* data;
+};
+
+/// Why there can be no such tensor; empty when `tensor` is it now.
+std::string describe(const TensorWish& wish, aclTensor& tensor) {
+  if (wish.rank > kMostDims || wish.storage_rank > kMostDims) return "a tensor has at most 8 dimensions";
+  if (wish.rank > 0 && wish.dims == nullptr) return "viewDims is a null pointer";
+  if (wish.storage_rank > 0 && wish.storage == nullptr) return "storageDims is a null pointer";
+  tensor.dims.assign(wish.dims, wish.dims + wish.rank);
+  tensor.storage.assign(wish.storage, wish.storage + wish.storage_rank);
+  tensor.offset = wish.offset;
+  tensor.dtype = wish.dtype;
+  tensor.format = wish.format;
+  tensor.data = wish.data;
+  set_strides(tensor, wish.strides);
+  return refusal(tensor);
+}
+
 template <typename Array, typename Value>
 Array* make_array(MetaCall& call, const Value* values, uint64_t size) {
   if (values == nullptr && size > 0) return call.refuse("value is a null pointer");
@@ -158,19 +186,26 @@ aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDat
   META_CALL({"viewDims", viewDims, viewDimsNum}, {"dataType", int64_t{dataType}}, {"stride", stride, viewDimsNum},
             {"offset", offset}, {"format", int64_t{format}}, {"storageDims", storageDims, storageDimsNum},
             {"tensorData", tensorData});
-  if (viewDimsNum > kMostDims || storageDimsNum > kMostDims) return call.refuse("a tensor has at most 8 dimensions");
-  if (viewDimsNum > 0 && viewDims == nullptr) return call.refuse("viewDims is a null pointer");
-  if (storageDimsNum > 0 && storageDims == nullptr) return call.refuse("storageDims is a null pointer");
-  auto tensor = std::make_unique<aclTensor>();
-  tensor->dims.assign(viewDims, viewDims + viewDimsNum);
-  tensor->storage.assign(storageDims, storageDims + storageDimsNum);
-  tensor->offset = offset;
-  tensor->dtype = dataType;
-  tensor->format = format;
-  tensor->data = tensorData;
-  set_strides(*tensor, stride);
-  if (std::string why = refusal(*tensor); !why.empty()) return call.refuse(std::move(why));
-  return call.made(std::move(tensor));
+  auto made = std::make_unique<aclTensor>();
+  std::string why = describe(
+      {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData}, *made);
+  if (!why.empty()) return call.refuse(std::move(why));
+  return call.made(std::move(made));
+}
+
+aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
+                          const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,
+                          uint64_t storageDimsNum, void* tensorDataAddr) {
+  META_CALL({"tensor", tensor}, {"viewDims", viewDims, viewDimsNum}, {"dataType", int64_t{dataType}},
+            {"stride", stride, viewDimsNum}, {"offset", offset}, {"format", int64_t{format}},
+            {"storageDims", storageDims, storageDimsNum}, {"tensorDataAddr", tensorDataAddr});
+  META_TRY(call.use(tensor, "tensor"));
+  aclTensor made;
+  std::string why = describe(
+      {viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorDataAddr}, made);
+  if (!why.empty()) return call.result(ACLNN_ERR_PARAM_INVALID, std::move(why));
+  *tensor = std::move(made);
+  return call.result(ACLNN_SUCCESS);
 }
 
 aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
@@ -320,6 +355,14 @@ aclnnStatus aclGetTensorListSize(const aclTensorList* list, uint64_t* size) {
   META_TRY(call.use(list, "list"));
   META_REQUIRE(size);
   *size = list->tensors.size();
+  return call.result(ACLNN_SUCCESS);
+}
+
+aclnnStatus aclGetScalarListSize(const aclScalarList* list, uint64_t* size) {
+  META_CALL({"list", list});
+  META_TRY(call.use(list, "list"));
+  META_REQUIRE(size);
+  *size = list->scalars.size();
   return call.result(ACLNN_SUCCESS);
 }
 

@@ -8,20 +8,29 @@ namespace {
 
 using namespace reprise::emulator;
 
-aclnnStatus set_slot(aclOpExecutor* executor, const std::vector<std::vector<size_t>>& arguments, size_t argument,
-                     size_t relative, void* address) {
-  if (argument >= arguments.size() || relative >= arguments[argument].size()) return ACLNN_ERR_PARAM_INVALID;
-  executor->slots[arguments[argument][relative]].address = address;
+using Arguments = std::vector<std::vector<size_t>> aclOpExecutor::*;
+
+/// Of an argument, counted among the inputs, the outputs or (null) both, and the tensors of a list.
+aclnnStatus set_slot(aclOpExecutor* executor, Arguments arguments, size_t argument, size_t relative, void* address) {
+  if (arguments == nullptr) {
+    const size_t inputs = executor->inputs.size();
+    arguments = argument < inputs ? &aclOpExecutor::inputs : &aclOpExecutor::outputs;
+    if (argument >= inputs) argument -= inputs;
+  }
+  const std::vector<std::vector<size_t>>& slots = executor->*arguments;
+  if (argument >= slots.size() || relative >= slots[argument].size()) return ACLNN_ERR_PARAM_INVALID;
+  executor->slots[slots[argument][relative]].address = address;
   return ACLNN_SUCCESS;
 }
 
-/// Calls `set` with an executor whose addresses may change: a live, repeatable one.
-template <typename Tensors, typename Set>
-aclnnStatus with_repeatable(MetaCall& call, aclOpExecutor* executor, const Tensors* tensors, Set set) {
+/// Of a live, repeatable executor.
+template <typename Tensors>
+aclnnStatus set_address(MetaCall& call, aclOpExecutor* executor, const Tensors* tensors, Arguments arguments,
+                        size_t argument, size_t relative, void* address) {
   META_TRY(call.use(executor, "executor"));
   META_TRY(call.use(tensors, "tensor"));
   if (!executor->repeatable) return call.result(ACLNN_ERR_PARAM_INVALID, "the executor is not repeatable");
-  const aclnnStatus status = set();
+  const aclnnStatus status = set_slot(executor, arguments, argument, relative, address);
   return call.result(status, status == ACLNN_SUCCESS ? "" : "the executor has no such tensor");
 }
 
@@ -49,50 +58,32 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
   return call.destroy(executor, "executor");
 }
 
-aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
-  return with_repeatable(call, executor, tensor,
-                         [&] { return set_slot(executor, executor->inputs, index, 0, address); });
-}
+// Every one of them has two names.
+#define ADDRESS_OF_TENSOR(name, arguments)                                                          \
+  aclnnStatus name(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) { \
+    META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor},   \
+              {"address", address});                                                                \
+    return set_address(call, executor, tensor, arguments, index, 0, address);                       \
+  }
+#define ADDRESS_IN_LIST(name, arguments)                                                                           \
+  aclnnStatus name(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex, aclTensorList* tensors,    \
+                   void* address) {                                                                                \
+    META_CALL({"executor", executor}, {"irIndex", static_cast<int64_t>(irIndex)},                                  \
+              {"relativeIndex", static_cast<int64_t>(relativeIndex)}, {"tensors", tensors}, {"address", address}); \
+    return set_address(call, executor, tensors, arguments, irIndex, relativeIndex, address);                       \
+  }
 
-aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
-  return with_repeatable(call, executor, tensor,
-                         [&] { return set_slot(executor, executor->outputs, index, 0, address); });
-}
-
-aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* address) {
-  META_CALL({"executor", executor}, {"index", static_cast<int64_t>(index)}, {"tensor", tensor}, {"address", address});
-  return with_repeatable(call, executor, tensor, [&] {
-    const size_t inputs = executor->inputs.size();
-    return index < inputs ? set_slot(executor, executor->inputs, index, 0, address)
-                          : set_slot(executor, executor->outputs, index - inputs, 0, address);
-  });
-}
-
-aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                         aclTensorList* tensors, void* address) {
-  META_CALL({"executor", executor}, {"irIndex", static_cast<int64_t>(irIndex)},
-            {"relativeIndex", static_cast<int64_t>(relativeIndex)}, {"tensors", tensors}, {"address", address});
-  return with_repeatable(call, executor, tensors,
-                         [&] { return set_slot(executor, executor->inputs, irIndex, relativeIndex, address); });
-}
-
-aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                          aclTensorList* tensors, void* address) {
-  META_CALL({"executor", executor}, {"irIndex", static_cast<int64_t>(irIndex)},
-            {"relativeIndex", static_cast<int64_t>(relativeIndex)}, {"tensors", tensors}, {"address", address});
-  return with_repeatable(call, executor, tensors,
-                         [&] { return set_slot(executor, executor->outputs, irIndex, relativeIndex, address); });
-}
-
-aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                    aclTensorList* tensors, void* address) {
-  return with_repeatable("aclSetDynamicTensorAddr", executor, tensors, [&] {
-    const size_t inputs = executor->inputs.size();
-    return irIndex < inputs ? set_slot(executor, executor->inputs, irIndex, relativeIndex, address)
-                            : set_slot(executor, executor->outputs, irIndex - inputs, relativeIndex, address);
-  });
-}
+ADDRESS_OF_TENSOR(aclSetInputTensorAddr, &aclOpExecutor::inputs)
+ADDRESS_OF_TENSOR(AclSetInputTensorAddr, &aclOpExecutor::inputs)
+ADDRESS_OF_TENSOR(aclSetOutputTensorAddr, &aclOpExecutor::outputs)
+ADDRESS_OF_TENSOR(AclSetOutputTensorAddr, &aclOpExecutor::outputs)
+ADDRESS_OF_TENSOR(aclSetTensorAddr, nullptr)
+ADDRESS_OF_TENSOR(AclSetTensorAddr, nullptr)
+ADDRESS_IN_LIST(aclSetDynamicInputTensorAddr, &aclOpExecutor::inputs)
+ADDRESS_IN_LIST(AclSetDynamicInputTensorAddr, &aclOpExecutor::inputs)
+ADDRESS_IN_LIST(aclSetDynamicOutputTensorAddr, &aclOpExecutor::outputs)
+ADDRESS_IN_LIST(AclSetDynamicOutputTensorAddr, &aclOpExecutor::outputs)
+ADDRESS_IN_LIST(aclSetDynamicTensorAddr, nullptr)
+ADDRESS_IN_LIST(AclSetDynamicTensorAddr, nullptr)
 
 }  // extern "C"
