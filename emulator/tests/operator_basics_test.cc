@@ -74,7 +74,8 @@ TEST_F(Executors, TakeTheAddressesOfTensorsInLists) {
   ASSERT_EQ(AclSetOutputTensorAddr(executor, 0, out, out.memory), ACLNN_SUCCESS);
   EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 2, list, y.memory), ACLNN_ERR_PARAM_INVALID);
   EXPECT_EQ(aclSetDynamicTensorAddr(executor, 2, 0, list, y.memory), ACLNN_ERR_PARAM_INVALID);
-  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 0, nullptr, y.memory), ACLNN_ERR_PARAM_NULLPTR);
+  EXPECT_EQ(aclSetDynamicTensorAddr(executor, 0, 0, nullptr, y.memory), ACLNN_ERR_INNER_NULLPTR);
+  EXPECT_EQ(aclSetTensorAddr(nullptr, 0, x, x.memory), ACLNN_ERR_INNER_NULLPTR);
   EXPECT_EQ(aclDestroyAclOpExecutor(executor), ACLNN_SUCCESS);
   EXPECT_EQ(aclDestroyTensorList(list), ACLNN_SUCCESS);
 }

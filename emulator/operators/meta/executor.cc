@@ -27,6 +27,10 @@ aclnnStatus set_slot(aclOpExecutor* executor, Arguments arguments, size_t argume
 template <typename Tensors>
 aclnnStatus set_address(MetaCall& call, aclOpExecutor* executor, const Tensors* tensors, Arguments arguments,
                         size_t argument, size_t relative, void* address) {
+  // The code of the interface's source, which calls with other arguments have not.
+  if (executor == nullptr || tensors == nullptr) {
+    return call.result(ACLNN_ERR_INNER_NULLPTR, "executor or tensor is a null pointer");
+  }
   META_TRY(call.use(executor, "executor"));
   META_TRY(call.use(tensors, "tensor"));
   if (!executor->repeatable) return call.result(ACLNN_ERR_PARAM_INVALID, "the executor is not repeatable");
