@@ -210,6 +210,12 @@ void CommandLine::option_with_optional_value(const std::string& names, std::opti
 
 void CommandLine::flag(const std::string& names, bool& target, const std::string& help) {
   parser_->last = parser_->app->add_flag(names, target, help);
+  parser_->last->transform(CLI::Validator(
+      [](std::string& text) {
+        const bool known = text == "true" || text == "false";
+        return known ? std::string() : fmt::format("'{}' is not true or false; the option alone says true", text);
+      },
+      ""));
 }
 
 void CommandLine::choice(const std::string& names, std::string& target, const std::vector<std::string>& choices,

@@ -237,11 +237,22 @@ class Generation {
                                   statement_text(*engine_, session_.autotune_report())));
       }
     }
-    for (const engine::RequestOutput& output : outputs_) {
-      if (output.error) throw *output.error;
-    }
+    report_errors();
     if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted");
     return 0;
+  }
+
+  /// Those that failed do not keep the others from their end; of several the first one's error is the command's.
+  void report_errors() const {
+    const auto failed = [](const engine::RequestOutput& output) { return output.error.has_value(); };
+    const auto first = std::find_if(outputs_.begin(), outputs_.end(), failed);
+    if (first == outputs_.end()) return;
+    Error error = *first->error;
+    if (const auto count = std::count_if(outputs_.begin(), outputs_.end(), failed); outputs_.size() > 1) {
+      error.add_context(
+          fmt::format("{} of {} prompts failed; prompt {}", count, outputs_.size(), first - outputs_.begin()));
+    }
+    throw error;
   }
 
   OutputFile* output_;  ///< null: none

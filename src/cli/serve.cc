@@ -222,11 +222,11 @@ LogLevel log_level_of(const std::string& name) {
 int run_serve(const ServerOptions& options, const CommandLine& command) {
   if (!options.log_level.empty()) set_log_level(log_level_of(options.log_level));
   options.check();
+  options.session.check();  // what is printed must start a server
   if (options.print_config) {
     write_output(settings_yaml(command, {"api-key"}, {"config", "print-config"}));
     return 0;
   }
-  options.session.check();
   raise_descriptor_limit();
   const Signals signals;
   return std::make_unique<Server>(options)->run(signals);

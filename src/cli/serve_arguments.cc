@@ -90,7 +90,8 @@ bool is_flag_value(const YamlNode& value) {
 }
 
 /// An option as one argument, or as one for each of a list's items; nothing for null and false.
-void append_entry(const Argument& option, const YamlNode& value, std::vector<Argument>& arguments) {
+void append_entry(const std::string& file, const Argument& option, const YamlNode& value,
+                  std::vector<Argument>& arguments) {
   Argument argument = option;
   switch (value.kind) {
     case YamlNode::Kind::kNull:
@@ -99,7 +100,13 @@ void append_entry(const Argument& option, const YamlNode& value, std::vector<Arg
       argument.values = {json_of(value).dump()};
       break;
     case YamlNode::Kind::kList:
-      for (const YamlNode& item : value.items) append_entry(option, item, arguments);
+      for (const YamlNode& item : value.items) {
+        if (item.kind == YamlNode::Kind::kNull) {
+          throw Error(ErrorCode::kInvalidArgument, "{}, line {}: the list of {} holds null, which is no value", file,
+                      item.line > 0 ? item.line : value.line, option.name);
+        }
+        append_entry(file, option, item, arguments);
+      }
       return;
     case YamlNode::Kind::kScalar: {
       const std::string lower = lower_case(value.text);
@@ -145,7 +152,7 @@ std::vector<Argument> read_file_arguments(const std::string& text, const std::st
                   entry.value.describe());
     }
     const size_t before = arguments.size();
-    if (!is_default) append_entry(argument, entry.value, arguments);
+    if (!is_default) append_entry(name, argument, entry.value, arguments);
     if (arguments.size() == before) continue;
     const auto [same, is_first] = given.emplace(first_name(argument.name, option), &entry);
     if (is_first) continue;

@@ -423,10 +423,14 @@ class GraphRunner::Implementation {
   void log_once(StepReason reason, int32_t rows) {
     if (reason == StepReason::kNotCapturedYet || reason == StepReason::kCaptureLimit) return;  // told by the captures
     if (!logged_.insert(reason).second) return;
-    log_warning(
-        "decode step of {} sequences runs eagerly, with the model's own operators: {} (graph batch sizes up to {}; "
-        "larger ones can be captured); logged once",
-        rows, name_of(reason), buckets_.back());
+    std::string sizes;
+    if (reason == StepReason::kAboveLargestBucket) {
+      sizes = fmt::format(" (graph batch sizes up to {}; larger ones can be captured)", buckets_.back());
+    } else if (reason == StepReason::kNoExactBucket) {
+      sizes = fmt::format(" (graph batch sizes {})", fmt::join(buckets_, ", "));
+    }
+    log_warning("decode step of {} sequences runs eagerly, with the model's own operators: {}{}; logged once", rows,
+                name_of(reason), sizes);
   }
 
   const ops::Registry& registry_;

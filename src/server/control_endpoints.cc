@@ -7,6 +7,7 @@
 #include "server/endpoints.h"
 #include "server/error_response.h"
 #include "server/json.h"
+#include "server/request_error.h"
 #include "server/request_fields.h"
 
 namespace reprise::server {
@@ -22,6 +23,8 @@ void abort_request(const ApiContext& context, const HttpRequest& http, const std
   const std::string name = fields.text("rid").value_or("");
   const bool all = fields.boolean("abort_all", false);
   fields.finish();
+  if (name.empty() && !all)
+    throw RequestError::parameter_error("rid", "rid is missing or empty: name a request, or give abort_all.");
   for (const engine::RequestId id : all ? context.live->all() : context.live->find_by_prefix(name)) {
     context.service.cancel(id);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/nearest_name.h"
@@ -10,8 +11,17 @@
 namespace reprise::server {
 namespace {
 
+/// An integer of so many digits that it is read as another number.
+bool is_beyond_integers(const Json& value) {
+  constexpr double kEnd = 9223372036854775808.0;
+  return value.is_number_float() && std::abs(value.get<double>()) >= kEnd;
+}
+
 /// A number as it is, of all else the type.
-std::string shown(const Json& value) { return value.is_number() ? to_text(value) : value.type_name(); }
+std::string shown(const Json& value) {
+  if (is_beyond_integers(value)) return "a number of more than 64 bits";
+  return value.is_number() ? to_text(value) : value.type_name();
+}
 
 [[noreturn]] void wrong_type(const std::string& name, std::string_view expected, const Json& value) {
   // Of an element of a list the message tells which.
@@ -60,15 +70,16 @@ bool RequestFields::boolean(std::string_view key, bool otherwise) {
 std::optional<int64_t> RequestFields::integer(std::string_view key, int64_t least, int64_t most) {
   const Json* value = find(key);
   if (value == nullptr) return std::nullopt;
-  if (!value->is_number_integer()) wrong_type(name_of(key), "an integer", *value);
-  const bool too_large = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
+  const bool beyond = is_beyond_integers(*value);
+  if (!value->is_number_integer() && !beyond) wrong_type(name_of(key), "an integer", *value);
+  const bool too_large = beyond || (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX);
   const int64_t number = too_large ? INT64_MAX : value->get<int64_t>();
   if (too_large || number < least || number > most) {
     const std::string range = too_large            ? fmt::format("between {} and {}", least, most)
                               : most == INT64_MAX  ? fmt::format("at least {}", least)
                               : least == INT64_MIN ? fmt::format("at most {}", most)
                                                    : fmt::format("between {} and {}", least, most);
-    fail(key, fmt::format("{} is {}, but must be {}.", name_of(key), to_text(*value), range));
+    fail(key, fmt::format("{} is {}, but must be {}.", name_of(key), shown(*value), range));
   }
   return number;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/endpoints.h"
@@ -22,6 +23,25 @@ int64_t query_number(std::string_view query, std::string_view name, int64_t othe
   if (fault == std::errc() && end == text->data() + text->size()) return value;
   throw RequestError::parameter_error(std::string(name),
                                       fmt::format("{} must be an integer, got {}.", name, quote_text(*text)));
+}
+
+/// What is misspelled, or given twice, would be answered as if it had not been.
+void check_query(std::string_view query) {
+  bool has_after = false, has_limit = false;
+  while (!query.empty()) {
+    const std::string_view part = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(part.size() + 1, query.size()));
+    const std::string_view name = part.substr(0, part.find('='));
+    if (part.empty()) continue;
+    if (name != "after" && name != "limit") {
+      throw RequestError::parameter_error(
+          std::string(quote_text(name)),
+          fmt::format("There is no parameter {}: there are after and limit.", quote_text(name)));
+    }
+    if (std::exchange(name == "after" ? has_after : has_limit, true)) {
+      throw RequestError::parameter_error(std::string(name), fmt::format("{} is given twice.", name));
+    }
+  }
 }
 
 Json step_json(const engine::StepRecord& record) {
@@ -55,7 +75,9 @@ int64_t last_step_index(const ApiContext& context, const std::vector<engine::Ste
 
 /// What an operator looks at: the snapshot and the last steps.
 HttpResponse state_response(const ApiContext& context, const HttpRequest& request) {
+  check_query(request.query);
   const int64_t after = query_number(request.query, "after", -1);
+  if (after < -1) throw RequestError::parameter_error("after", "after must be at least -1.");
   const int64_t limit = query_number(request.query, "limit", static_cast<int64_t>(engine::StepLog::kCapacity));
   if (limit < 0) throw RequestError::parameter_error("limit", "limit must not be negative.");
   std::vector<engine::StepRecord> records = context.service.step_records(after);

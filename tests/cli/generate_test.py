@@ -1,5 +1,6 @@
 """reprise generate and tokenize as a user calls them."""
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +17,38 @@ def generate(*arguments, **options):
 
 
 class Generate(unittest.TestCase):
+    def test_a_prompt_that_fails_leaves_the_others_their_outputs(self):
+        directory = program.temporary_directory(self)
+        model = directory / "model"
+        shutil.copytree(program.MINI, model)
+        (token,) = json.loads(program.run_well("tokenize", "-m", model, stdin='{"text": "Z"}').stdout)["ids"]
+        # A head of its own, so that NaN in the embedding of one token is in the logits of who has read it.
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+        raw = (model / "model.safetensors").read_bytes()
+        data_begin = 8 + int.from_bytes(raw[:8], "little")
+        header, data = json.loads(raw[8:data_begin]), bytearray(raw[data_begin:])
+        embedding = header["model.embed_tokens.weight"]
+        begin, end = embedding["data_offsets"]
+        header["lm_head.weight"] = {**embedding, "data_offsets": [len(data), len(data) + end - begin]}
+        data += data[begin:end]
+        row = (end - begin) // embedding["shape"][0]
+        data[begin + token * row:begin + (token + 1) * row] = b"\xff\x7f" * (row // 2)
+        text = json.dumps(header).encode()
+        (model / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+        texts = ["Question: 2 + 3?", "Z bra", "Tom has 3 apples"]
+        (directory / "prompts").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in texts))
+        call = ("--prompts", directory / "prompts", "--json", "--quiet", "-n", 12)
+        whole = program.json_lines(program.run_well("generate", "-m", program.MINI, *call).stdout)
+        done = program.run("generate", "-m", model, *call)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("1 of 3 prompts failed; prompt 1: the model's logit of token 0 is nan", done.stderr)
+        outputs = {line["index"]: line for line in program.json_lines(done.stdout)}
+        for line in whole:
+            if line["index"] != 1:
+                self.assertEqual(outputs[line["index"]]["text"], line["text"])
+        self.assertEqual(outputs[1]["finish_reason"], "error")
+
     def test_solves_the_example_with_every_decode_step_replayed(self):
         done = generate("-p", EXAMPLE)
         self.assertEqual(done.stdout.strip(), SOLVED.strip())

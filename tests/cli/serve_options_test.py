@@ -11,9 +11,16 @@ from server import Server
 VALUES = {"--served-model-name": "name", "--chat-template": "file", "--sampling-defaults": "openai",
           "--quantization": "w8a8_int8", "--host": "::1", "--api-key": "key", "--device": "cpu", "--log-level": "error",
           "--dtype": "float32", "--kv-cache-dtype": "int8", "--init-expert-location": "trivial",
-          "--ep-dispatch-algorithm": "dynamic", "--model-path": "other", "--http-threads": "3", "--stream-gather-ms": "7",
-          "--mode": "eager", "--kv-dtype": "int8", "--cors-origin": "https://example.org",
+          "--ep-dispatch-algorithm": "dynamic", "--model-path": str(program.MINI), "--http-threads": "3", "--stream-gather-ms": "7",
+          "--mode": "piecewise", "--kv-dtype": "int8", "--cors-origin": "https://example.org",
+          "--option": "capture_limit=4", "--disable-pass": "in_place", "--max-context": "64",
           "--compilation-config": '{"splitting_ops": ["linear"]}'}
+
+
+# What an option needs beside it.
+NEEDED = {"--compilation-config": ["--mode", "piecewise"], "--autotune-cache": ["--autotune"],
+          "--ep-dispatch-algorithm": ["--ep-num-redundant-experts", "2"],
+          "--eplb-num-ranks": ["--ep-num-redundant-experts", "2"]}
 
 
 def settings(*arguments):
@@ -33,10 +40,10 @@ class ServeOptions(unittest.TestCase):
     def test_every_documented_flag_of_sglang_does_what_the_table_says(self):
         flags = documented_flags()
         self.assertGreater(len(flags), 100)
-        plain = settings("-m", "model")
+        plain = settings("-m", program.MINI_MOE)
         for name, becomes in flags:
             with self.subTest(flag=name):
-                model = [] if name == "--model-path" else ["-m", "model"]
+                model = [] if name == "--model-path" else ["-m", program.MINI_MOE]
                 if becomes.startswith("refused: "):
                     for value in ([], ["1"]):
                         done = program.run("serve", *model, name, *value, "--print-config")
@@ -57,7 +64,7 @@ class ServeOptions(unittest.TestCase):
                         value = []
                     else:
                         value = [VALUES.get(name, "7")]
-                    changed = settings(*model, name, *value)
+                    changed = settings(*model, name, *value, *NEEDED.get(name, []))
                     if name == "--api-key":
                         continue
                     if name == "--enable-torch-compile":  # asks for what is the default
@@ -65,12 +72,15 @@ class ServeOptions(unittest.TestCase):
                         continue
                     if VALUES.get(name) != "trivial":
                         self.assertNotEqual(changed[target[2:]], plain[target[2:]])
-                    self.assertEqual({key for key in plain if changed[key] != plain[key]} - {target[2:], "model"}, set())
+                    self.assertEqual({key for key in plain if changed[key] != plain[key]} - {target[2:], "model", *(word[2:] for word in NEEDED.get(name, []))}, set())
 
     def test_a_printed_configuration_reads_back_as_it_is(self):
         directory = program.temporary_directory(self)
         path = directory / "server.yaml"
-        arguments = ["-m", "a 'b' \"c\": #d", "--cuda-graph-bs", "1", "2", "--enable-piecewise-npu-graph-decode",
+        named, other = directory / "a 'b' \"c\": #d", directory / "other"
+        for link in (named, other):
+            link.symlink_to(program.MINI)
+        arguments = ["-m", str(named), "--cuda-graph-bs", "1", "2", "--enable-piecewise-npu-graph-decode",
                      "--compilation-config", '{"splitting_ops": ["atb._npu_paged_attention"]}', "-O", "inplace_pass=false",
                      "-O", "capture_limit=4", "--cors-origin", "", "--pack-cache", "--random-seed", "18446744073709551615",
                      "--max-queued-requests", "3", "--access-log", "--drain-seconds", "0.5", "--served-model-name", "ü\n"]
@@ -81,8 +91,8 @@ class ServeOptions(unittest.TestCase):
         self.assertIn('option: ["inplace_pass=false", "capture_limit=4"]\n', first)
         path.write_text(first)
         self.reads_back(path, first)
-        changed = settings("--config", path, "--graph-bs", "8", "-m", "other", "--mode", "full")
-        self.assertEqual((changed["graph-bs"], changed["model"], changed["mode"]), ("[8]", '"other"', '"full"'))
+        changed = settings("--config", path, "--graph-bs", "8", "-m", str(other))
+        self.assertEqual((changed["graph-bs"], changed["model"]), ("[8]", f'"{other}"'))
 
     def reads_back(self, path, printed):
         path.write_text(printed)
@@ -91,7 +101,7 @@ class ServeOptions(unittest.TestCase):
     def test_every_option_reads_back_from_a_printed_configuration(self):
         """Set to a value of its own and left alone, also where a server takes some options for given only if they are."""
         path = program.temporary_directory(self) / "server.yaml"
-        plain = program.run_well("serve", "-m", "model", "--print-config").stdout
+        plain = program.run_well("serve", "-m", program.MINI_MOE, "--print-config").stdout
         self.assertIn("kv-tokens: null  # by rule\n", plain)
         self.reads_back(path, plain)
         every = []
@@ -104,13 +114,14 @@ class ServeOptions(unittest.TestCase):
             candidates = [[]] if value == "false" else [[own]] if own else [["4096"]] if number else [
                 ["a b"], ["7"], ["auto"], ["update-then-replay"]]
             for given in candidates:
-                done = program.run("serve", "-m", "model", f"--{name}", *given, "--print-config")
+                done = program.run("serve", "-m", program.MINI_MOE, f"--{name}", *given, *NEEDED.get(f"--{name}", []),
+                                   "--print-config")
                 if done.returncode == 0:
                     break
             self.assertEqual(done.returncode, 0, done.stderr)
             self.reads_back(path, done.stdout)
             every += [f"--{name}", *given]
-        self.reads_back(path, program.run_well("serve", "-m", "model", *every, "--print-config").stdout)
+        self.reads_back(path, program.run_well("serve", "-m", program.MINI_MOE, *every, "--print-config").stdout)
 
     def test_a_server_starts_with_a_printed_configuration(self):
         path = program.temporary_directory(self) / "server.yaml"
@@ -121,8 +132,31 @@ class ServeOptions(unittest.TestCase):
             self.assertIn("fired up", server.ready_line)
             self.assertEqual(server.stop()[0], 0)
 
+    def test_what_a_server_would_refuse_is_not_printed(self):
+        path = program.temporary_directory(self) / "server.yaml"
+        cases = {("--mode", "static"): (2, "--mode: mode 'static'"), ("-m", "/no/model"): (3, "no model at /no/model"),
+                 ("--prefill-graph-tokens", "8", "4000"): (2, "--prefill-graph-tokens: prefill graph size 4000"),
+                 ("--disable-radix-cache=x",): (2, "--disable-radix-cache: 'x' is not true or false")}
+        for arguments, (code, text) in cases.items():
+            model = [] if "-m" in arguments else ["-m", program.MINI]
+            done = program.run("serve", *model, *arguments, "--print-config")
+            self.assertEqual((done.returncode, done.stdout), (code, ""))
+            self.assertIn(text, done.stderr)
+        path.write_text(f"model: {program.MINI}\ngraph-bs:\n- 1\n- null\n")
+        done = program.run("serve", "--config", path, "--print-config")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{path}, line 4: the list of --graph-bs holds null", done.stderr)
+
+    def test_the_mode_of_the_line_takes_the_place_of_the_files_flags(self):
+        path = program.temporary_directory(self) / "server.yaml"
+        path.write_text(f"model: {program.MINI}\ndisable-cuda-graph: true\n")
+        self.assertEqual(settings("--config", path)["mode"], '"eager"')
+        for line, mode in ((["--enable-torch-compile"], "full"), (["--mode", "piecewise"], "piecewise"),
+                           (["--enable-piecewise-npu-graph-decode"], "piecewise")):
+            self.assertEqual(settings("--config", path, *line)["mode"], f'"{mode}"')
+
     def test_the_key_is_not_printed(self):
-        done = program.run_well("serve", "-m", "d", "--api-key", "secret", "--print-config")
+        done = program.run_well("serve", "-m", program.MINI, "--api-key", "secret", "--print-config")
         self.assertNotIn("secret", done.stdout)
         self.assertIn("# api-key: given", done.stdout)
 
@@ -256,7 +290,8 @@ class State(unittest.TestCase):
         # One who has seen a server that ran before finds out.
         self.assertEqual(json.loads(server.ask("GET", "/state?after=4000")[2])["last_index"], 19)
         self.assertEqual(server.ask("GET", "/state?after=x")[0], 400)
-        self.assertEqual(server.ask("GET", "/state?limit=-1")[0], 400)
+        for query in ("limit=-1", "after=-2", "x=1", "after=0&after=1", "after"):
+            self.assertEqual(server.ask("GET", "/state?" + query)[0], 400 if query != "after" else 200, query)
 
     def test_the_page_needs_no_key_and_nothing_from_elsewhere(self):
         server = Server(program.MINI, "--api-key", "secret")

@@ -184,6 +184,9 @@ class Limits(unittest.TestCase):
                        mini.post("/v1/chat/completions", chat(min_tokens=5, max_tokens=3))[1]):
             self.assertEqual(answer["error"]["param"], "min_tokens")
             self.assertIn("max_tokens is 3", answer["error"]["message"])
+        status, answer = mini.post("/v1/completions", completion(max_tokens=10 ** 20 - 1))
+        self.assertEqual((status, answer["error"]["param"]), (400, "max_tokens"))
+        self.assertIn("max_tokens is a number of more than 64 bits, but must be between", answer["error"]["message"])
         for ids in ([10 ** 6], [[1], [10 ** 6]], [-1], []):
             status, answer = mini.post("/generate", {"input_ids": ids})
             self.assertEqual((status, answer["error"]["param"]), (400, "input_ids"), ids)

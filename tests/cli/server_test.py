@@ -260,7 +260,8 @@ class Answers(unittest.TestCase):
         client.recv(100)
         self.assertEqual(mini.ask("GET", "/flush_cache")[0], 400)
         mini.ask("POST", "/abort_request", {"rid": "long"})  # a prefix of a request's name alone is no name
-        mini.ask("POST", "/abort_request", {"rid": ""})
+        for body in ({}, {"rid": ""}, {"abort_all": False}):
+            self.assertEqual(mini.ask("POST", "/abort_request", body)[0], 400)
         self.assertEqual(mini.metric("sglang:num_running_reqs"), 1)
         other = self.begin("/generate", {"text": QUESTION, "rid": "long-12", "sampling_params": {
             "max_new_tokens": 1900, "ignore_eos": True}})
