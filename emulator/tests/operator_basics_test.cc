@@ -14,8 +14,6 @@ class Executors : public OperatorTest {
 using Elements = OperatorTest;
 using Rows = OperatorTest;
 
-constexpr aclDataType kFloats[] = {ACL_FLOAT, ACL_BF16, ACL_FLOAT16};
-
 TEST_F(Executors, AreForOneCallUnlessTheyAreRepeatable) {
   const DeviceTensor x = tensor({3}, ACL_FLOAT, {1, 2, 3});
   const DeviceTensor y = tensor({3}, ACL_FLOAT);

@@ -10,7 +10,6 @@ namespace {
 
 using Lines = OperatorTest;
 
-constexpr aclDataType kFloats[] = {ACL_FLOAT, ACL_BF16, ACL_FLOAT16};
 constexpr aclDataType kHalves[] = {ACL_BF16, ACL_FLOAT16};
 
 TEST_F(Lines, BecomeTheirSoftmax) {

@@ -69,6 +69,8 @@ inline double decode(aclDataType dtype, const void* from) {
 using Numbers = std::vector<double>;
 using Dims = std::vector<int64_t>;
 
+constexpr aclDataType kFloats[] = {ACL_FLOAT, ACL_BF16, ACL_FLOAT16};
+
 inline int64_t count_of(const Dims& dims) {
   int64_t count = 1;
   for (const int64_t size : dims) count *= size;

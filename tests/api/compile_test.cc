@@ -18,7 +18,7 @@ std::vector<float> ramp(int64_t count, float step = 0.25f) {
 
 Tensor tensor(const Library& library, const Shape& shape) { return library.from_floats(shape, ramp(shape.elements())); }
 
-auto norm_of_sum() {
+auto norm_of_two() {
   return [](Context& context, Tensor x, Tensor y, Parameter weight) {
     return ops::rms_norm(context, ops::add(context, x, y), weight.tensor, 1e-6);
   };
@@ -36,7 +36,7 @@ TEST(Compile, EveryModeGivesTheSameBits) {
     MethodOptions options;
     options.mode = mode;
     options.splitting_ops = {"add"};
-    auto method = library.compile(norm_of_sum(), options);
+    auto method = library.compile(norm_of_two(), options);
     for (int call = 0; call < 3; ++call) {
       const std::vector<float> result = library.to_floats(method(x, y, weight));
       if (expected.empty()) expected = result;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace reprise {
 
@@ -26,29 +28,42 @@ TEST(ProgressBar, IsSilentForShortWork) {
   std::fclose(file);
 }
 
-/// What a bar leaves in a file of work that reports its steps as `reports` of 4.
-std::string lines_of(std::initializer_list<int> reports, bool finished) {
-  std::FILE* file = std::tmpfile();
-  {
-    ProgressBar bar(file);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1010));
-    for (const int done : reports) bar.update(done, 4, done < 4 ? "work" : "");
-    if (finished) bar.finish();
+/// Work of 4 steps that reports these.
+struct Work {
+  std::vector<int> reports;
+  bool finished;
+};
+
+/// What a bar leaves in a file, for each of the works, which have all lasted long enough to be shown.
+std::vector<std::string> lines_of(const std::vector<Work>& works) {
+  std::vector<std::FILE*> files;
+  std::vector<std::unique_ptr<ProgressBar>> bars;
+  for (size_t i = 0; i < works.size(); ++i) {
+    files.push_back(std::tmpfile());
+    bars.push_back(std::make_unique<ProgressBar>(files.back()));
   }
-  std::string text(static_cast<size_t>(std::ftell(file)), ' ');
-  std::rewind(file);
-  EXPECT_EQ(std::fread(text.data(), 1, text.size(), file), text.size());
-  std::fclose(file);
-  return text;
+  std::this_thread::sleep_for(std::chrono::milliseconds(1010));
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < works.size(); ++i) {
+    for (const int done : works[i].reports) bars[i]->update(done, 4, done < 4 ? "work" : "");
+    if (works[i].finished) bars[i]->finish();
+    bars[i].reset();
+    std::string& text = lines.emplace_back(static_cast<size_t>(std::ftell(files[i])), ' ');
+    std::rewind(files[i]);
+    EXPECT_EQ(std::fread(text.data(), 1, text.size(), files[i]), text.size());
+    std::fclose(files[i]);
+  }
+  return lines;
 }
 
 TEST(ProgressBar, SaysAtTheEndThatAllIsDoneHoweverSoonThatComes) {
   using testing::HasSubstr;
-  EXPECT_THAT(lines_of({0, 1, 2, 3, 4}, true), HasSubstr("work: 100%"));
-  EXPECT_THAT(lines_of({0, 1, 2, 3}, true), HasSubstr("work: 100%"));  // reports come before each unit
-  const std::string twice = lines_of({4, 4}, true);
-  EXPECT_EQ(twice.find("100%"), twice.rfind("100%"));
-  EXPECT_THAT(lines_of({0, 1}, false), testing::Not(HasSubstr("100%")));  // it was given up
+  const std::vector<std::string> lines =
+      lines_of({{{0, 1, 2, 3, 4}, true}, {{0, 1, 2, 3}, true}, {{4, 4}, true}, {{0, 1}, false}});
+  EXPECT_THAT(lines[0], HasSubstr("work: 100%"));
+  EXPECT_THAT(lines[1], HasSubstr("work: 100%"));  // reports come before each unit
+  EXPECT_EQ(lines[2].find("100%"), lines[2].rfind("100%"));
+  EXPECT_THAT(lines[3], testing::Not(HasSubstr("100%")));  // it was given up
 }
 
 }  // namespace reprise

@@ -7,7 +7,7 @@
 namespace reprise::cli {
 namespace {
 
-std::string refusal(const std::string& text) {
+std::string yaml_refusal(const std::string& text) {
   try {
     parse_yaml(text, "a.yaml");
   } catch (const Error& error) {
@@ -44,22 +44,22 @@ TEST(YamlDocument, AnEmptyFileIsNull) {
 }
 
 TEST(YamlDocument, WhatIsNoYamlIsRefusedWithItsLine) {
-  EXPECT_EQ(refusal("a: 1\nb: [1, 2\nc: 3\n").find("a.yaml, line "), 0U) << refusal("a: [1");
+  EXPECT_EQ(yaml_refusal("a: 1\nb: [1, 2\nc: 3\n").find("a.yaml, line "), 0U) << yaml_refusal("a: [1");
   for (const char* text : {"a: 1\n\tb: 2\n", "a: {b: 1\n", "a: b: c\n", "*x\n", "%YAML 9\n---\na"}) {
-    EXPECT_EQ(refusal(text).find("a.yaml, line "), 0U) << text << ": " << refusal(text);
-    EXPECT_NE(refusal(text).find("no valid YAML: "), std::string::npos) << text << ": " << refusal(text);
+    EXPECT_EQ(yaml_refusal(text).find("a.yaml, line "), 0U) << text << ": " << yaml_refusal(text);
+    EXPECT_NE(yaml_refusal(text).find("no valid YAML: "), std::string::npos) << text << ": " << yaml_refusal(text);
   }
 }
 
 TEST(YamlDocument, AKeyCannotComeTwice) {
-  EXPECT_EQ(refusal("a: 1\nb: 2\na: 3\n"), "a.yaml, line 3: the key 'a' was given in line 1 already");
-  EXPECT_EQ(refusal("s:\n  x: 1\n  x: 1\n"), "a.yaml, line 3: the key 'x' was given in line 2 already");
+  EXPECT_EQ(yaml_refusal("a: 1\nb: 2\na: 3\n"), "a.yaml, line 3: the key 'a' was given in line 1 already");
+  EXPECT_EQ(yaml_refusal("s:\n  x: 1\n  x: 1\n"), "a.yaml, line 3: the key 'x' was given in line 2 already");
 }
 
 TEST(YamlDocument, WhatNoConfigurationNeedsIsRefused) {
-  EXPECT_EQ(refusal("a: 1\n---\nb: 2\n"), "a.yaml, line 3: a second document begins; one is expected");
-  EXPECT_EQ(refusal("[a, b]: 1\n"), "a.yaml, line 1: a key must be a name");
-  EXPECT_EQ(refusal("a: !!python/object:os.system x\n"),
+  EXPECT_EQ(yaml_refusal("a: 1\n---\nb: 2\n"), "a.yaml, line 3: a second document begins; one is expected");
+  EXPECT_EQ(yaml_refusal("[a, b]: 1\n"), "a.yaml, line 1: a key must be a name");
+  EXPECT_EQ(yaml_refusal("a: !!python/object:os.system x\n"),
             "a.yaml, line 1: the tag tag:yaml.org,2002:python/object:os.system has no meaning here");
 }
 
@@ -70,10 +70,11 @@ TEST(YamlDocument, AliasesThatGrowOrContainThemselvesEnd) {
     for (int j = 0; j < 10; ++j) bomb += fmt::format("{}*a{}", j == 0 ? "" : ", ", i - 1);
     bomb += "]\n";
   }
-  EXPECT_NE(refusal(bomb).find("more values or deeper nesting"), std::string::npos);
-  EXPECT_NE(refusal("a: &a [*a]\n").find("more values or deeper nesting"), std::string::npos);
-  EXPECT_NE(refusal("a: " + std::string(100, '[') + std::string(100, ']')).find("deeper nesting"), std::string::npos);
-  EXPECT_NE(refusal("a: " + std::string(100000, '[')), "accepted");
+  EXPECT_NE(yaml_refusal(bomb).find("more values or deeper nesting"), std::string::npos);
+  EXPECT_NE(yaml_refusal("a: &a [*a]\n").find("more values or deeper nesting"), std::string::npos);
+  EXPECT_NE(yaml_refusal("a: " + std::string(100, '[') + std::string(100, ']')).find("deeper nesting"),
+            std::string::npos);
+  EXPECT_NE(yaml_refusal("a: " + std::string(100000, '[')), "accepted");
 }
 
 }  // namespace reprise::cli

@@ -17,7 +17,7 @@
 namespace reprise::compile {
 namespace {
 
-const std::filesystem::path kData = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/passes";
+const std::filesystem::path kGoldenData = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/passes";
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
@@ -59,7 +59,7 @@ void lay_out_weights(graph::Graph& graph) {
 /// Every pass has a graph of its name, and perhaps others.
 std::vector<std::string> graph_names() {
   std::vector<std::string> names = pass_names();
-  for (const auto& file : std::filesystem::directory_iterator(kData)) {
+  for (const auto& file : std::filesystem::directory_iterator(kGoldenData)) {
     const std::string name = file.path().filename().string();
     const size_t end = name.find(".in.txt");
     if (end != std::string::npos && name.find('-') < end) names.push_back(name.substr(0, end));
@@ -75,7 +75,7 @@ class GoldenPass : public ::testing::TestWithParam<std::string> {};
 TEST_P(GoldenPass, MakesTheExpectedGraph) {
   const std::string pass = GetParam().substr(0, GetParam().find('-'));
   const ops::Registry registry = ops::make_catalogue();
-  graph::Graph graph = graph::parse(read_file(kData / (GetParam() + ".in.txt")), registry);
+  graph::Graph graph = graph::parse(read_file(kGoldenData / (GetParam() + ".in.txt")), registry);
   if (GetParam() == "merge_linears") lay_out_weights(graph);
   const std::vector<PassReport> reports = PassManager::standard(registry, only(pass)).run(graph);
   ASSERT_EQ(reports.size(), 1u);
@@ -83,7 +83,7 @@ TEST_P(GoldenPass, MakesTheExpectedGraph) {
   std::string text = fmt::format("# matches: {}\n", reports[0].matches);
   for (const std::string& refusal : reports[0].refusals) text += "# refused: " + refusal + "\n";
   text += graph::to_text(graph);
-  const std::string expected = read_file(kData / (GetParam() + ".out.txt"));
+  const std::string expected = read_file(kGoldenData / (GetParam() + ".out.txt"));
   EXPECT_EQ(graph::diff_lines(expected, text), "") << "the pass makes\n" << text;
   // What a pass leaves can be read back, and it has done all there is to do.
   EXPECT_EQ(graph::to_text(graph::parse(graph::to_text(graph), registry)), graph::to_text(graph));

@@ -23,10 +23,10 @@
 namespace reprise::compile {
 namespace {
 
-constexpr int64_t kRows = 8;
-constexpr int64_t kColumns = 16;
+constexpr int64_t kStreamRows = 8;
+constexpr int64_t kStreamColumns = 16;
 constexpr int kStreams = 3;
-const TensorMeta kMeta(DType::kF32, {kRows, kColumns});
+const TensorMeta kMeta(DType::kF32, {kStreamRows, kStreamColumns});
 
 /// One method, the same each time it is called: which operators, on which streams, with the events that they need.
 class RandomMethod {
@@ -111,7 +111,7 @@ class RandomMethod {
     const Value b = pick();
     const size_t kind = below(8);
     if (kind == 0) {  // a view, which needs no event
-      values_.push_back({ops::reshape(context, a.tensor, {kRows, kColumns}), a.memory});
+      values_.push_back({ops::reshape(context, a.tensor, {kStreamRows, kStreamColumns}), a.memory});
       return;
     }
     if (kind == 1 && a.memory != b.memory) return overwrite(context, stream, a, b);
@@ -124,7 +124,7 @@ class RandomMethod {
       result = ops::silu(context, a.tensor);
     } else if (kind == 4) {
       const Tensor parts[] = {a.tensor, b.tensor};
-      result = ops::slice(context, ops::cat(context, parts, 0), 0, kRows / 2, kRows / 2 + kRows);
+      result = ops::slice(context, ops::cat(context, parts, 0), 0, kStreamRows / 2, kStreamRows / 2 + kStreamRows);
     } else if (kind == 5) {
       result = ops::mul(context, a.tensor, b.tensor);
     } else {
@@ -201,7 +201,7 @@ class RandomStreams : public ::testing::TestWithParam<int> {
   }
 
   void reset_input() {
-    for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    for (int64_t i = 0; i < kStreamRows * kStreamColumns; ++i) {
       x_.data_as<float>()[i] = static_cast<float>(i * 37 % 101) / 32.0f - 1.5f;
     }
   }

@@ -14,7 +14,7 @@
 namespace reprise::compile {
 namespace {
 
-const TensorMeta kRows(DType::kF32, {Dim::symbolic(Symbol::kTokens), 8});
+const TensorMeta kTokenRows(DType::kF32, {Dim::symbolic(Symbol::kTokens), 8});
 
 void infer_add_norm(const ops::OpCall& call, std::span<TensorMeta> outputs) {
   ops::require_shape(call, 1, call.inputs[0].shape());
@@ -50,7 +50,7 @@ std::vector<Tensor> my_add_norm(PatternContext& p, double epsilon) {
 ReplacementRule add_norm_rule() {
   ReplacementRule rule;
   rule.name = "my_add_norm";
-  rule.tensors = {{"a", kRows}, {"b", kRows}, {"weight", TensorMeta(DType::kF32, {8})}};
+  rule.tensors = {{"a", kTokenRows}, {"b", kTokenRows}, {"weight", TensorMeta(DType::kF32, {8})}};
   rule.scalars = {{"epsilon", 2.5e-6}};
   rule.pattern = [](PatternContext& p) {
     const Tensor sum = ops::add(p.context(), p["a"], p["b"]);
@@ -78,7 +78,7 @@ std::string refusal_of(const PassResult& result) {
 }
 
 template <typename Function>
-std::string error_of(Function function) {
+std::string refusal_of(Function function) {
   try {
     function();
   } catch (const Error& error) {
@@ -112,7 +112,7 @@ TEST(Replacement, CommutativeArgumentsMatchInEitherOrder) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "norm_plus";
-  rule.tensors = {{"a", kRows}, {"b", kRows}, {"weight", TensorMeta(DType::kF32, {8})}};
+  rule.tensors = {{"a", kTokenRows}, {"b", kTokenRows}, {"weight", TensorMeta(DType::kF32, {8})}};
   rule.pattern = [](PatternContext& p) {
     return std::vector{ops::add(p.context(), ops::rms_norm(p.context(), p["a"], p["weight"], 1e-6), p["b"])};
   };
@@ -160,7 +160,7 @@ TEST(Replacement, AnArgumentThatThePatternMakesRefuses) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "gated";
-  rule.tensors = {{"gate", kRows}, {"up", kRows}};
+  rule.tensors = {{"gate", kTokenRows}, {"up", kTokenRows}};
   rule.pattern = [](PatternContext& p) {
     return std::vector{ops::mul(p.context(), ops::silu(p.context(), p["gate"]), p["up"])};
   };
@@ -219,7 +219,7 @@ TEST(Replacement, B56ChangedDTypeShapeOrCountIsRefused) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "half";
-  rule.tensors = {{"x", kRows}};
+  rule.tensors = {{"x", kTokenRows}};
   rule.pattern = [](PatternContext& p) { return std::vector{ops::silu(p.context(), p["x"])}; };
   const auto refuse = [&](PatternFunction replacement) {
     TracedStep step(registry);
@@ -250,7 +250,7 @@ TEST(Replacement, APatternThatNeverEndsIsNamed) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "silu_of_silu";
-  rule.tensors = {{"x", kRows}};
+  rule.tensors = {{"x", kTokenRows}};
   rule.pattern = [](PatternContext& p) { return std::vector{ops::silu(p.context(), p["x"])}; };
   rule.replacement = [](PatternContext& p) {
     return std::vector{ops::silu(p.context(), ops::silu(p.context(), p["x"]))};
@@ -258,7 +258,7 @@ TEST(Replacement, APatternThatNeverEndsIsNamed) {
   TracedStep step(registry);
   const Tensor y = ops::silu(step.context, step.x);
   graph::Graph graph = step.tracer.finish({&y, 1});
-  const std::string error = error_of([&] { run(registry, rule, graph); });
+  const std::string error = refusal_of([&] { run(registry, rule, graph); });
   EXPECT_NE(error.find("replacement 'silu_of_silu' never ends"), std::string::npos) << error;
 }
 
@@ -286,7 +286,7 @@ TEST(Replacement, ResultsThatDoNotDependOnEachOtherAreFound) {
   const ops::Registry registry = make_registry();
   ReplacementRule rule;
   rule.name = "halves";
-  rule.tensors = {{"x", kRows}};
+  rule.tensors = {{"x", kTokenRows}};
   rule.pattern = [](PatternContext& p) {
     const int64_t half = p["x"].size(1) / 2;
     const Tensor left = ops::silu(p.context(), ops::slice(p.context(), p["x"], 1, 0, half));
@@ -313,25 +313,25 @@ TEST(ReplacementSet, RefusesBrokenRulesByName) {
   const ops::Registry registry = make_registry();
   ReplacementSet set(registry);
   set.add(add_norm_rule());
-  EXPECT_NE(error_of([&] { set.add(add_norm_rule()); }).find("replacement 'my_add_norm': the name is taken"),
+  EXPECT_NE(refusal_of([&] { set.add(add_norm_rule()); }).find("replacement 'my_add_norm': the name is taken"),
             std::string::npos);
   ReplacementRule rule = add_norm_rule();
   rule.name = "other";
   rule.scalars.push_back({"delta", 2.5e-6});
-  EXPECT_NE(error_of([&] { set.add(rule); }).find("have the same example"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { set.add(rule); }).find("have the same example"), std::string::npos);
   rule.scalars[1].example = 0.25;
-  EXPECT_NE(error_of([&] { set.add(rule); }).find("no attribute of the pattern is 'delta'"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { set.add(rule); }).find("no attribute of the pattern is 'delta'"), std::string::npos);
   rule.scalars.pop_back();
-  rule.tensors.push_back({"extra", kRows});
-  EXPECT_NE(error_of([&] { set.add(rule); }).find("does not use 'extra'"), std::string::npos);
+  rule.tensors.push_back({"extra", kTokenRows});
+  EXPECT_NE(refusal_of([&] { set.add(rule); }).find("does not use 'extra'"), std::string::npos);
   rule.tensors.pop_back();
   rule.pattern = [](PatternContext& p) { return std::vector{p["a"]}; };
-  EXPECT_NE(error_of([&] { set.add(rule); }).find("has no operators"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { set.add(rule); }).find("has no operators"), std::string::npos);
   rule.pattern = [](PatternContext& p) {
     ops::rms_norm(p.context(), p["b"], p["weight"], p.number("epsilon"));
     return std::vector{ops::silu(p.context(), p["a"])};
   };
-  EXPECT_NE(error_of([&] { set.add(rule); }).find("not connected"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { set.add(rule); }).find("not connected"), std::string::npos);
   EXPECT_EQ(set.size(), 1u);
 }
 
@@ -349,7 +349,7 @@ TEST(PassManager, UserReplacementsRunUnderTheirSwitchAndUnknownPassesAreRefused)
     EXPECT_EQ(graph.node(graph.order()[0]).op->name() == "my_add_norm", enabled);
   }
   options.disabled_passes = {"remove_noop_opz"};
-  EXPECT_NE(error_of([&] { PassManager::standard(registry, options); }).find("did you mean 'remove_noop_ops'"),
+  EXPECT_NE(refusal_of([&] { PassManager::standard(registry, options); }).find("did you mean 'remove_noop_ops'"),
             std::string::npos);
 }
 

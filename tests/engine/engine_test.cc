@@ -31,7 +31,7 @@ EngineOptions small_options(Mode mode) {
   return options;
 }
 
-std::vector<int32_t> prompt_of(int32_t index) {
+std::vector<int32_t> indexed_prompt(int32_t index) {
   return mini_tokenizer().encode(std::string(static_cast<size_t>(1 + index), '#') +
                                  " Tom has 4 apples and buys 3 more.");
 }
@@ -39,7 +39,7 @@ std::vector<int32_t> prompt_of(int32_t index) {
 // Requests of different lengths, every second one sampled.
 Request request_of(int32_t index, int32_t max_new_tokens) {
   Request request;
-  request.prompt = prompt_of(index);
+  request.prompt = indexed_prompt(index);
   request.sampling.max_new_tokens = max_new_tokens;
   request.sampling.ignore_eos = true;
   request.sampling.temperature = index % 2 == 0 ? 0 : 1;
@@ -200,7 +200,7 @@ TEST(Engine, B47DecodeIsReplayedThoughThePoolIsFull) {
 }
 
 TEST(Engine, PromptLogitsAreBitwiseTheSameHoweverTheyAreComputed) {
-  const std::vector<int32_t> ids = prompt_of(20);
+  const std::vector<int32_t> ids = indexed_prompt(20);
   const std::unique_ptr<Engine> eager = make_mini_engine(small_options(Mode::kEager));
   const std::vector<float> whole = eager->prompt_logits(ids);
   ASSERT_EQ(whole.size(), ids.size() * static_cast<size_t>(eager->model().info().vocabulary));
@@ -249,7 +249,7 @@ TEST(Engine, StatisticsLeaveCapturesOnTheWayOut) {
   EXPECT_EQ(statistics.finished_requests, 3);
   EXPECT_EQ(statistics.decode_tokens, 10 + 11 + 12);
   EXPECT_EQ(statistics.prefill_tokens,
-            static_cast<int64_t>(prompt_of(1).size() + prompt_of(2).size() + prompt_of(3).size()));
+            static_cast<int64_t>(indexed_prompt(1).size() + indexed_prompt(2).size() + indexed_prompt(3).size()));
   EXPECT_GT(statistics.capture_seconds, 0);
   EXPECT_GT(statistics.decode_tokens_per_second(), 0);
   EXPECT_GT(statistics.prefill_tokens_per_second(), 0);
@@ -296,12 +296,12 @@ TEST(Engine, AnUnlimitedChunkCostsNoMemory) {
   options.max_prefill_tokens = std::numeric_limits<int32_t>::max();
   const auto unlimited = make_mini_engine(options);
   EXPECT_LT(mini_machine().device->memory_info().allocated_bytes - before - needed, 2 * needed);
-  EXPECT_EQ(unlimited->prompt_logits(prompt_of(0)), limited->prompt_logits(prompt_of(0)));
+  EXPECT_EQ(unlimited->prompt_logits(indexed_prompt(0)), limited->prompt_logits(indexed_prompt(0)));
 }
 
 TEST(Engine, CountsTheTokensOfPromptLogits) {
   const auto engine = make_mini_engine(small_options(Mode::kFull));
-  const std::vector<int32_t> ids = prompt_of(5);
+  const std::vector<int32_t> ids = indexed_prompt(5);
   engine->prompt_logits(ids, {.chunk = 4});
   EXPECT_EQ(engine->statistics().prefill_tokens, static_cast<int64_t>(ids.size()));
   EXPECT_EQ(engine->statistics().prefill_steps, engine->runner().counters().steps(StepKind::kPrefill));

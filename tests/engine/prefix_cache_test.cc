@@ -228,14 +228,14 @@ TEST(PrefixCacheHits, LeaveTheLogitsThatAPromptIsScoredWith) {
 }
 
 // Everything that a client sees of the model's arithmetic.
-struct Answer {
+struct CachedAnswer {
   std::vector<int32_t> tokens;
   std::vector<float> logprobs;
   int32_t cached = 0;
 };
 
-Answer answer_of(Engine& engine, const std::vector<int32_t>& prompt) {
-  Answer answer;
+CachedAnswer answer_of(Engine& engine, const std::vector<int32_t>& prompt) {
+  CachedAnswer answer;
   Request request;
   request.prompt = prompt;
   request.sampling = greedy(8);
@@ -283,8 +283,8 @@ TEST_P(PrefixCacheModels, B68HitsAreBitwiseNeutral) {
     longest.push_back(static_cast<int32_t>(random_bits(3, static_cast<uint64_t>(i)) % 200));
   for (const size_t length : {100u, 15u, 16u, 17u, 32u, 33u, 100u}) {
     const std::vector<int32_t> prompt(longest.begin(), longest.begin() + static_cast<std::ptrdiff_t>(length));
-    const Answer expected = answer_of(*cold, prompt);
-    const Answer got = answer_of(*warm, prompt);
+    const CachedAnswer expected = answer_of(*cold, prompt);
+    const CachedAnswer got = answer_of(*warm, prompt);
     EXPECT_EQ(got.tokens, expected.tokens) << length;
     EXPECT_EQ(got.logprobs, expected.logprobs) << length;
     EXPECT_EQ(expected.cached, 0);

@@ -9,11 +9,11 @@
 namespace reprise::engine {
 namespace {
 
-constexpr int32_t kVocabulary = 31;
+constexpr int32_t kPromptVocabulary = 31;
 
 class PromptLogits : public testing::Test {
  protected:
-  PromptLogits() : pool(device, FakeModel::layout(), options()), model(pool, kVocabulary) {}
+  PromptLogits() : pool(device, FakeModel::layout(), options()), model(pool, kPromptVocabulary) {}
   static KvPoolOptions options() {
     KvPoolOptions result;
     result.page_size = 4;
@@ -28,7 +28,7 @@ class PromptLogits : public testing::Test {
       EXPECT_EQ(batch.is_decode(), !batch.all_logits);
       return model.run(batch);
     };
-    return prompt_logits(pool, function, kVocabulary, tokens, {chunk, decode});
+    return prompt_logits(pool, function, kPromptVocabulary, tokens, {chunk, decode});
   }
 
   FakeDevice device;
@@ -40,10 +40,10 @@ class PromptLogits : public testing::Test {
 TEST_F(PromptLogits, AreThoseOfEveryPositionHoweverTheyAreCut) {
   const std::vector<float> whole = run(ids, 100);
   EXPECT_EQ(model.steps, 1);
-  ASSERT_EQ(whole.size(), ids.size() * kVocabulary);
+  ASSERT_EQ(whole.size(), ids.size() * kPromptVocabulary);
   for (size_t i = 0; i < ids.size(); ++i) {
-    const auto next = static_cast<size_t>(FakeModel::hashed_next(std::span(ids).first(i + 1), kVocabulary));
-    EXPECT_EQ(whole[i * kVocabulary + next], 3.0f) << i;
+    const auto next = static_cast<size_t>(FakeModel::hashed_next(std::span(ids).first(i + 1), kPromptVocabulary));
+    EXPECT_EQ(whole[i * kPromptVocabulary + next], 3.0f) << i;
   }
   for (const int32_t chunk : {1, 3, 5, 11}) EXPECT_EQ(run(ids, chunk), whole) << chunk;
   model.steps = 0;
@@ -55,7 +55,7 @@ TEST_F(PromptLogits, AreThoseOfEveryPositionHoweverTheyAreCut) {
 
 TEST_F(PromptLogits, RefuseWhatIsOutOfRangeAndFreeWhatTheyTook) {
   EXPECT_THROW(run(ids, 0), Error);
-  EXPECT_THROW(run(std::vector<int32_t>{1, kVocabulary}, 4), Error);
+  EXPECT_THROW(run(std::vector<int32_t>{1, kPromptVocabulary}, 4), Error);
   EXPECT_THROW(run(std::vector<int32_t>{-1}, 4), Error);
   EXPECT_THROW(run(std::vector<int32_t>(41, 1), 4), Error);
   model.before_step = [](const replay::StepBatch&) { throw Error(ErrorCode::kOutOfMemory, "full"); };

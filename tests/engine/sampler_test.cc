@@ -29,7 +29,7 @@ SamplingParameters with(const std::function<void(SamplingParameters&)>& change) 
   return parameters;
 }
 
-SamplingParameters greedy() {
+SamplingParameters greedy_parameters() {
   return with([](auto& p) { p.temperature = 0; });
 }
 
@@ -64,10 +64,10 @@ std::vector<float> random_logits(size_t count, unsigned seed, float deviation = 
 }
 
 TEST(Sampler, GreedyTakesTheLowestOfEqualMaxima) {
-  EXPECT_EQ(sample(std::vector<float>{1, 3, 2, 3, -5}, greedy()), 1);
-  EXPECT_EQ(sample(std::vector<float>{-0.0f, 0.0f, -1}, greedy()), 0);
-  EXPECT_EQ(sample(std::vector<float>{-7, -3, -3}, greedy()), 1);
-  EXPECT_EQ(sample(std::vector<float>(1000, 0.5f), greedy()), 0);
+  EXPECT_EQ(sample(std::vector<float>{1, 3, 2, 3, -5}, greedy_parameters()), 1);
+  EXPECT_EQ(sample(std::vector<float>{-0.0f, 0.0f, -1}, greedy_parameters()), 0);
+  EXPECT_EQ(sample(std::vector<float>{-7, -3, -3}, greedy_parameters()), 1);
+  EXPECT_EQ(sample(std::vector<float>(1000, 0.5f), greedy_parameters()), 0);
 }
 
 TEST(Sampler, GreedyFindsTheMaximumAtEveryPlace) {
@@ -75,7 +75,7 @@ TEST(Sampler, GreedyFindsTheMaximumAtEveryPlace) {
     for (size_t place = 0; place < size; ++place) {
       std::vector<float> logits(size, -2.0f);
       logits[place] = -1.0f;
-      ASSERT_EQ(sample(logits, greedy()), static_cast<int32_t>(place));
+      ASSERT_EQ(sample(logits, greedy_parameters()), static_cast<int32_t>(place));
     }
   }
 }
@@ -86,7 +86,7 @@ TEST(Sampler, LogitsThatAreNotFiniteAreNamed) {
     for (const size_t place : {0u, 5u, 36u}) {
       std::vector<float> logits(37, 1.0f);
       logits[place] = bad;
-      for (const SamplingParameters& parameters : {greedy(), SamplingParameters()}) {
+      for (const SamplingParameters& parameters : {greedy_parameters(), SamplingParameters()}) {
         try {
           sample(logits, parameters);
           ADD_FAILURE() << bad << " at " << place;

@@ -13,7 +13,7 @@
 namespace reprise::graph {
 namespace {
 
-constexpr std::string_view kText =
+constexpr std::string_view kHashedText =
     "graph small {\n"
     "  symbol s0 tokens [1, 32]\n"
     "  input %x : float32[s0, 8]\n"
@@ -25,24 +25,24 @@ constexpr std::string_view kText =
     "  return %a\n"
     "}\n";
 
-std::string with(std::string_view part, std::string_view replacement) {
-  std::string text(kText);
+std::string hashed_with(std::string_view part, std::string_view replacement) {
+  std::string text(kHashedText);
   for (size_t place = text.find(part); place != std::string::npos;
        place = text.find(part, place + replacement.size())) {
     text.replace(place, part.size(), replacement);
   }
-  EXPECT_NE(text, kText) << part;
+  EXPECT_NE(text, kHashedText) << part;
   return text;
 }
 
 TEST(StructuralHash, NamesIdsAndSourceLinesDoNotMatter) {
   const ops::Registry registry = make_test_operators();
-  const uint64_t hash = structural_hash(parse(kText, registry));
+  const uint64_t hash = structural_hash(parse(kHashedText, registry));
   for (const auto& [part, replacement] : std::vector<std::pair<std::string, std::string>>{
            {"%a", "%other"}, {"%w0", "%weight"}, {"small", "large"}, {"# m.cc:1", "# n.cc:2"}}) {
-    EXPECT_EQ(structural_hash(parse(with(part, replacement), registry)), hash) << part;
+    EXPECT_EQ(structural_hash(parse(hashed_with(part, replacement), registry)), hash) << part;
   }
-  Graph graph = parse(kText, registry);
+  Graph graph = parse(kHashedText, registry);
   const NodeId extra =
       graph.insert_before(graph.order()[0], registry.get("scale_in_place"), {{graph.inputs()[0]}, {}, {1.0}, ""});
   EXPECT_NE(structural_hash(graph), hash);
@@ -52,7 +52,7 @@ TEST(StructuralHash, NamesIdsAndSourceLinesDoNotMatter) {
 
 TEST(StructuralHash, EverythingThatIsComputedMatters) {
   const ops::Registry registry = make_test_operators();
-  std::set<uint64_t> hashes = {structural_hash(parse(kText, registry))};
+  std::set<uint64_t> hashes = {structural_hash(parse(kHashedText, registry))};
   const std::vector<std::pair<std::string, std::string>> changes = {
       {"[1, 32]", "[1, 33]"},
       {"tokens", "rows"},
@@ -71,7 +71,7 @@ TEST(StructuralHash, EverythingThatIsComputedMatters) {
       {"return %a", "return %a, %a"},
   };
   for (const auto& [part, replacement] : changes) {
-    EXPECT_TRUE(hashes.insert(structural_hash(parse(with(part, replacement), registry))).second) << replacement;
+    EXPECT_TRUE(hashes.insert(structural_hash(parse(hashed_with(part, replacement), registry))).second) << replacement;
   }
 }
 

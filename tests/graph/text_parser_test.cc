@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::string_view kText =
+constexpr std::string_view kParsedText =
     "graph small {\n"
     "  symbol s0 tokens [1, 32]\n"
     "  input %x : float32[s0, 2, 4]\n"
@@ -38,8 +38,8 @@ constexpr std::string_view kText =
     "}\n";
 
 /// The small graph with one part replaced.
-std::string with(std::string_view part, std::string_view replacement) {
-  std::string text(kText);
+std::string parsed_with(std::string_view part, std::string_view replacement) {
+  std::string text(kParsedText);
   const size_t place = text.find(part);
   EXPECT_NE(place, std::string::npos) << part;
   return text.replace(place, part.size(), replacement);
@@ -57,15 +57,15 @@ class TextParserTest : public ::testing::Test {
     return "no error";
   }
   std::string fault_with(std::string_view part, std::string_view replacement) const {
-    return fault(with(part, replacement));
+    return fault(parsed_with(part, replacement));
   }
 
   ops::Registry registry_ = make_test_operators();
 };
 
 TEST_F(TextParserTest, PrintsWhatItRead) {
-  const Graph graph = parse(kText, registry_);
-  EXPECT_EQ(to_text(graph), kText);
+  const Graph graph = parse(kParsedText, registry_);
+  EXPECT_EQ(to_text(graph), kParsedText);
   EXPECT_EQ(graph.name(), "small");
   EXPECT_EQ(graph.node(graph.order()[0]).source, "qwen3.cc:42");
   EXPECT_FALSE(graph.value(graph.parameters()[0]).tensor.defined());
@@ -130,8 +130,8 @@ TEST_F(TextParserTest, RandomGraphsReadBackEqual) {
 }
 
 TEST_F(TextParserTest, TextsCutAnywhereAreRefused) {
-  for (size_t size = 0; size + 2 < kText.size(); ++size) {
-    EXPECT_THAT(fault(kText.substr(0, size)), HasSubstr("graph text: ")) << size;
+  for (size_t size = 0; size + 2 < kParsedText.size(); ++size) {
+    EXPECT_THAT(fault(kParsedText.substr(0, size)), HasSubstr("graph text: ")) << size;
   }
 }
 

@@ -21,12 +21,10 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kFirst = "model-00001-of-00002.safetensors";
 constexpr const char* kSecond = "model-00002-of-00002.safetensors";
 
-std::filesystem::path model_directory(const std::string& name) { return data_directory() / "models" / name; }
-
 /// A copy of the sharded reference checkpoint, to damage.
 class ShardedCopy : public TemporaryDirectory {
  public:
-  ShardedCopy() { std::filesystem::copy(model_directory("dense-sharded"), path()); }
+  ShardedCopy() { std::filesystem::copy(reference_checkpoint("dense-sharded"), path()); }
 
   Error refused() const {
     return error_of([&] { Checkpoint::open(path()); });
@@ -39,9 +37,9 @@ class ShardedCopy : public TemporaryDirectory {
 };
 
 TEST(Checkpoint, OpensADirectoryAFileAndShards) {
-  const Checkpoint directory = Checkpoint::open(model_directory("dense"));
-  const Checkpoint file = Checkpoint::open(model_directory("dense") / "model.safetensors");
-  const Checkpoint sharded = Checkpoint::open(model_directory("dense-sharded"));
+  const Checkpoint directory = Checkpoint::open(reference_checkpoint("dense"));
+  const Checkpoint file = Checkpoint::open(reference_checkpoint("dense") / "model.safetensors");
+  const Checkpoint sharded = Checkpoint::open(reference_checkpoint("dense-sharded"));
   EXPECT_EQ(directory.tensors().size(), file.tensors().size());
   EXPECT_EQ(sharded.total_bytes(), 696000u);
   EXPECT_EQ(sharded.at("model.layers.2.self_attn.v_proj.weight").shape, (Shape{64, 96}));
@@ -117,8 +115,8 @@ TEST(Checkpoint, B23DirectoriesWithoutWeightsAreRefused) {
 
 TEST(CheckTensors, EveryReferenceCheckpointFitsItsConfig) {
   for (const char* name : {"dense", "dense-tied-bias", "dense-yarn", "dense-sharded", "dense-mixed-dtype"}) {
-    const Checkpoint checkpoint = Checkpoint::open(model_directory(name));
-    EXPECT_NO_THROW(check_tensors(checkpoint, expected_tensors(ModelConfig::load(model_directory(name))))) << name;
+    const Checkpoint checkpoint = Checkpoint::open(reference_checkpoint(name));
+    EXPECT_NO_THROW(check_tensors(checkpoint, expected_tensors(ModelConfig::load(reference_checkpoint(name))))) << name;
   }
   const auto mini = std::filesystem::path(REPRISE_SOURCE_DIR) / "models" / "mini";
   EXPECT_NO_THROW(check_tensors(Checkpoint::open(mini), expected_tensors(ModelConfig::load(mini))));

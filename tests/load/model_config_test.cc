@@ -15,9 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::filesystem::path model_directory(const std::string& name) { return data_directory() / "models" / name; }
-
-json dense() { return json::parse(read_file(model_directory("dense") / "config.json")); }
+json dense() { return json::parse(read_file(reference_checkpoint("dense") / "config.json")); }
 
 ModelConfig parse(const json& document) { return ModelConfig::parse(document.dump()); }
 
@@ -32,7 +30,7 @@ Error refused_with(const char* key, const json& value) {
 }
 
 TEST(ModelConfig, ReadsAReferenceConfig) {
-  const ModelConfig config = ModelConfig::load(model_directory("dense"));
+  const ModelConfig config = ModelConfig::load(reference_checkpoint("dense"));
   EXPECT_EQ(config.type, ModelType::kQwen3);
   EXPECT_EQ(config.vocab_size, 512);
   EXPECT_EQ(config.hidden_size, 96);
@@ -50,8 +48,8 @@ TEST(ModelConfig, ReadsAReferenceConfig) {
   EXPECT_EQ(config.bos_token_id, std::nullopt);
   EXPECT_THAT(config.eos_token_ids, ElementsAre(2));
   EXPECT_THAT(config.unused_keys, IsEmpty());
-  EXPECT_TRUE(ModelConfig::load(model_directory("dense-tied-bias")).attention_bias);
-  EXPECT_TRUE(ModelConfig::load(model_directory("dense-tied-bias")).tie_word_embeddings);
+  EXPECT_TRUE(ModelConfig::load(reference_checkpoint("dense-tied-bias")).attention_bias);
+  EXPECT_TRUE(ModelConfig::load(reference_checkpoint("dense-tied-bias")).tie_word_embeddings);
 }
 
 TEST(ModelConfig, B26HeadDimIsTheFilesOrTheDefaultNeverTheQuotient) {
@@ -232,7 +230,7 @@ TEST(ModelConfig, RefusesOtherQuantisationsByName) {
 }
 
 TEST(ModelConfig, ReadsRopeScaling) {
-  const RopeConfig yarn = ModelConfig::load(model_directory("dense-yarn")).rope;
+  const RopeConfig yarn = ModelConfig::load(reference_checkpoint("dense-yarn")).rope;
   EXPECT_EQ(yarn.type, RopeType::kYarn);
   EXPECT_EQ(yarn.factor, 4.0);
   EXPECT_EQ(yarn.original_max_position_embeddings, 32);

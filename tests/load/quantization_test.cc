@@ -22,9 +22,7 @@ using ::testing::Not;
 constexpr const char* kDescription = "quant_model_description.json";
 constexpr const char* kGate = "model.layers.1.mlp.gate_proj";
 
-std::filesystem::path model_directory(const std::string& name) { return data_directory() / "models" / name; }
-
-json config_of(const std::string& model) { return json::parse(read_file(model_directory(model) / "config.json")); }
+json config_of(const std::string& model) { return json::parse(read_file(reference_checkpoint(model) / "config.json")); }
 
 void check(const std::filesystem::path& directory) {
   const ModelConfig config = ModelConfig::load(directory);
@@ -50,10 +48,10 @@ Written make_tensor(DType dtype, const Shape& shape, const std::vector<T>& value
 /// A copy of a reference checkpoint whose tensors and descriptions can be changed.
 class Copy : public TemporaryDirectory {
  public:
-  explicit Copy(const std::string& model) : checkpoint_(Checkpoint::open(model_directory(model))) {
-    std::filesystem::copy(model_directory(model) / "config.json", *this / "config.json");
-    if (std::filesystem::exists(model_directory(model) / kDescription)) {
-      std::filesystem::copy(model_directory(model) / kDescription, *this / kDescription);
+  explicit Copy(const std::string& model) : checkpoint_(Checkpoint::open(reference_checkpoint(model))) {
+    std::filesystem::copy(reference_checkpoint(model) / "config.json", *this / "config.json");
+    if (std::filesystem::exists(reference_checkpoint(model) / kDescription)) {
+      std::filesystem::copy(reference_checkpoint(model) / kDescription, *this / kDescription);
     }
     for (const StoredTensor& tensor : checkpoint_.tensors()) {
       tensors[tensor.name] = {tensor.dtype, tensor.shape, {tensor.bytes.begin(), tensor.bytes.end()}};
@@ -91,21 +89,21 @@ Error refused_config(const std::function<void(json&)>& change) {
 
 TEST(Quantization, ReferenceCheckpointsOfBothConventionsFit) {
   for (const char* name : {"dense-w8a8-static", "dense-w8a8-dynamic", "dense-w8a8-ct"}) {
-    EXPECT_NO_THROW(check(model_directory(name))) << name;
-    EXPECT_TRUE(ModelConfig::load(model_directory(name)).unused_keys.empty()) << name;
+    EXPECT_NO_THROW(check(reference_checkpoint(name))) << name;
+    EXPECT_TRUE(ModelConfig::load(reference_checkpoint(name)).unused_keys.empty()) << name;
   }
-  EXPECT_FALSE(ModelConfig::load(model_directory("dense")).quantization.quantizes_anything());
+  EXPECT_FALSE(ModelConfig::load(reference_checkpoint("dense")).quantization.quantizes_anything());
 }
 
 TEST(Quantization, ReadsTheSchemeOfEachLayer) {
-  const Quantization slim = ModelConfig::load(model_directory("dense-w8a8-static")).quantization;
+  const Quantization slim = ModelConfig::load(reference_checkpoint("dense-w8a8-static")).quantization;
   EXPECT_EQ(slim.convention(), Quantization::Convention::kModelSlim);
   EXPECT_EQ(slim.scheme_of("model.layers.0.self_attn.o_proj"), LinearScheme::kW8A8);
   EXPECT_EQ(slim.scheme_of("model.layers.0.mlp.down_proj"), LinearScheme::kW8A8Dynamic);
   EXPECT_EQ(slim.scheme_of("lm_head"), LinearScheme::kFloat);
   EXPECT_THAT(error_of([&] { slim.scheme_of("model.layers.7.mlp.down_proj"); }).what(),
               AllOf(HasSubstr(kDescription), HasSubstr("model.layers.7.mlp.down_proj.weight")));
-  const Quantization compressed = ModelConfig::load(model_directory("dense-w8a8-ct")).quantization;
+  const Quantization compressed = ModelConfig::load(reference_checkpoint("dense-w8a8-ct")).quantization;
   EXPECT_EQ(compressed.convention(), Quantization::Convention::kCompressedTensors);
   EXPECT_EQ(compressed.scheme_of("model.layers.0.mlp.down_proj"), LinearScheme::kW8A8Dynamic);
   EXPECT_EQ(compressed.scheme_of("lm_head"), LinearScheme::kFloat);

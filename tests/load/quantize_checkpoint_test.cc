@@ -21,8 +21,6 @@ using Convention = Quantization::Convention;
 
 constexpr const char* kUp = "model.layers.0.mlp.up_proj";
 
-std::filesystem::path model_directory(const std::string& name) { return data_directory() / "models" / name; }
-
 std::vector<float> values_of(const Checkpoint& checkpoint, const std::string& name) {
   return scale_values(checkpoint.at(name));
 }
@@ -42,10 +40,10 @@ void copy_model(const std::string& model, const std::filesystem::path& directory
                 const std::function<void(nlohmann::json& config)>& change_config,
                 const std::function<void(std::map<std::string, StoredTensor>& tensors)>& change) {
   std::filesystem::create_directory(directory);
-  nlohmann::json config = nlohmann::json::parse(read_file(model_directory(model) / "config.json"));
+  nlohmann::json config = nlohmann::json::parse(read_file(reference_checkpoint(model) / "config.json"));
   change_config(config);
   write_text_file(directory / "config.json", config.dump());
-  const Checkpoint source = Checkpoint::open(model_directory(model));
+  const Checkpoint source = Checkpoint::open(reference_checkpoint(model));
   std::map<std::string, StoredTensor> tensors;
   for (const StoredTensor& tensor : source.tensors()) tensors.emplace(tensor.name, tensor);
   change(tensors);
@@ -80,10 +78,11 @@ TEST(QuantizeCheckpoint, WritesBothConventionsWithWeightsToTheNearestStep) {
       TemporaryDirectory directory;
       QuantizeOptions options;
       options.convention = convention;
-      const std::vector<LayerError> errors = quantize_checkpoint(model_directory(model), directory / "out", options);
+      const std::vector<LayerError> errors =
+          quantize_checkpoint(reference_checkpoint(model), directory / "out", options);
       const ModelConfig config = expect_fits(directory / "out");
       EXPECT_EQ(config.quantization.convention(), convention);
-      const Checkpoint exact = Checkpoint::open(model_directory(model));
+      const Checkpoint exact = Checkpoint::open(reference_checkpoint(model));
       const Checkpoint quantized = Checkpoint::open(directory / "out");
       ASSERT_EQ(errors.size(), linear_layers(config).size());
       for (const LayerError& error : errors) {
@@ -102,7 +101,7 @@ TEST(QuantizeCheckpoint, StaticLayersHoldTheScaleOfTheirInputAndTheBiasInSteps) 
   TemporaryDirectory directory;
   QuantizeOptions options;
   options.scheme = LinearScheme::kW8A8;
-  const std::filesystem::path model = model_directory("dense-tied-bias");
+  const std::filesystem::path model = reference_checkpoint("dense-tied-bias");
   for (const std::string& layer : static_layers(model, options)) options.ranges[layer] = {-1.0f, 3.0f};
   EXPECT_FALSE(options.ranges.contains("model.layers.0.mlp.down_proj"));
   quantize_checkpoint(model, directory / "out", options);
@@ -133,12 +132,12 @@ TEST(QuantizeCheckpoint, AHeadTiedToTheEmbeddingBecomesAWeightOfItsOwn) {
     QuantizeOptions options;
     options.convention = convention;
     options.head = true;
-    quantize_checkpoint(model_directory("dense-tied-bias"), directory / "out", options);
+    quantize_checkpoint(reference_checkpoint("dense-tied-bias"), directory / "out", options);
     const ModelConfig config = expect_fits(directory / "out");
     EXPECT_FALSE(config.tie_word_embeddings);
     EXPECT_TRUE(quantizes_head(config));
     const Checkpoint quantized = Checkpoint::open(directory / "out");
-    expect_nearest(Checkpoint::open(model_directory("dense-tied-bias")), quantized, "model.embed_tokens.weight",
+    expect_nearest(Checkpoint::open(reference_checkpoint("dense-tied-bias")), quantized, "model.embed_tokens.weight",
                    "lm_head");
     EXPECT_EQ(quantized.at("model.embed_tokens.weight").dtype, DType::kBF16);
   }
@@ -157,7 +156,7 @@ TEST(QuantizeCheckpoint, AHeadThatAConfigTiesButTheFileHoldsIsQuantisedAsItIs) {
       options.head = true;
       quantize_checkpoint(directory / "in", directory / "out", options);
       EXPECT_FALSE(expect_fits(directory / "out").tie_word_embeddings);
-      expect_nearest(Checkpoint::open(model_directory("dense")), Checkpoint::open(directory / "out"), source,
+      expect_nearest(Checkpoint::open(reference_checkpoint("dense")), Checkpoint::open(directory / "out"), source,
                      "lm_head");
     }
   }
@@ -171,10 +170,10 @@ TEST(QuantizeCheckpoint, AHeadThatIsIgnoredStaysFloatWhateverElseIsAskedFor) {
       options.convention = convention;
       options.head = true;
       options.ignore = {"lm_head"};
-      quantize_checkpoint(model_directory(model), directory / "out", options);
+      quantize_checkpoint(reference_checkpoint(model), directory / "out", options);
       const ModelConfig config = expect_fits(directory / "out");
       EXPECT_FALSE(quantizes_head(config));
-      EXPECT_EQ(config.tie_word_embeddings, ModelConfig::load(model_directory(model)).tie_word_embeddings);
+      EXPECT_EQ(config.tie_word_embeddings, ModelConfig::load(reference_checkpoint(model)).tie_word_embeddings);
     }
   }
 }
@@ -184,7 +183,7 @@ TEST(QuantizeCheckpoint, ADirectoryWithAFileThatWouldBeReadWithTheModelIsRefused
                            "quant_model_weights.safetensors.index.json", "model-00001-of-00002.safetensors"}) {
     TemporaryDirectory directory;
     write_text_file(directory / name, "{}");
-    const Error error = error_of([&] { quantize_checkpoint(model_directory("dense"), directory.path(), {}); });
+    const Error error = error_of([&] { quantize_checkpoint(reference_checkpoint("dense"), directory.path(), {}); });
     EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
     EXPECT_THAT(error.what(), HasSubstr(name));
     EXPECT_FALSE(std::filesystem::exists(directory / "model.safetensors"));
@@ -194,7 +193,7 @@ TEST(QuantizeCheckpoint, ADirectoryWithAFileThatWouldBeReadWithTheModelIsRefused
 TEST(QuantizeCheckpoint, LeavesItsInputAloneBehindADirectoryThatIsNotThereYet) {
   TemporaryDirectory directory;
   const std::filesystem::path model = directory / "model";
-  std::filesystem::copy(model_directory("dense"), model);
+  std::filesystem::copy(reference_checkpoint("dense"), model);
   std::filesystem::permissions(model, std::filesystem::perms::owner_all, std::filesystem::perm_options::add);
   const std::filesystem::path output = directory / "new/../model";
   const uintmax_t bytes = std::filesystem::file_size(model / "model.safetensors");
@@ -212,12 +211,12 @@ TEST(QuantizeCheckpoint, ASecondRunIntoTheSameDirectoryIsRefused) {
   std::string refused;
   options.progress = [&](const std::string&, uint64_t, uint64_t) {
     if (!refused.empty()) return;
-    refused = error_of([&] { quantize_checkpoint(model_directory("dense"), directory / "out", {}); }).what();
+    refused = error_of([&] { quantize_checkpoint(reference_checkpoint("dense"), directory / "out", {}); }).what();
   };
-  quantize_checkpoint(model_directory("dense"), directory / "out", options);
+  quantize_checkpoint(reference_checkpoint("dense"), directory / "out", options);
   EXPECT_THAT(refused, HasSubstr("another writes it"));
   EXPECT_TRUE(Checkpoint::open(directory / "out").total_bytes() > 0);
-  EXPECT_THAT(error_of([&] { quantize_checkpoint(model_directory("dense"), directory / "out", {}); }).what(),
+  EXPECT_THAT(error_of([&] { quantize_checkpoint(reference_checkpoint("dense"), directory / "out", {}); }).what(),
               HasSubstr("already holds a model"));
 }
 
@@ -227,7 +226,7 @@ TEST(QuantizeCheckpoint, LayersMayStayFloat) {
     QuantizeOptions options;
     options.convention = convention;
     options.ignore = {"model\\.layers\\.0\\.self_attn", "re:.*down_proj$"};
-    quantize_checkpoint(model_directory("dense"), directory / "out", options);
+    quantize_checkpoint(reference_checkpoint("dense"), directory / "out", options);
     const ModelConfig config = expect_fits(directory / "out");
     EXPECT_EQ(config.quantization.scheme_of("model.layers.0.self_attn.k_proj"), LinearScheme::kFloat);
     EXPECT_EQ(config.quantization.scheme_of("model.layers.1.self_attn.k_proj"), LinearScheme::kW8A8Dynamic);
@@ -244,9 +243,9 @@ TEST(QuantizeCheckpoint, RefusesWhatCannotBeDoneAndLeavesNoModel) {
     EXPECT_TRUE(error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kCancelled);
     return std::string(error.what());
   };
-  const std::filesystem::path dense = model_directory("dense");
+  const std::filesystem::path dense = reference_checkpoint("dense");
   QuantizeOptions options;
-  EXPECT_THAT(refused(options, model_directory("dense-w8a8-ct")), HasSubstr("quantises the model already"));
+  EXPECT_THAT(refused(options, reference_checkpoint("dense-w8a8-ct")), HasSubstr("quantises the model already"));
   options.ignore = {"mlp.down_proj"};
   EXPECT_THAT(refused(options, dense), HasSubstr("\"mlp.down_proj\""));
   options.ignore = {".*q_proj"};

@@ -7,7 +7,7 @@
 namespace reprise::load {
 namespace {
 
-ModelConfig config_of(const std::string& rope_scaling) {
+ModelConfig scaled_config(const std::string& rope_scaling) {
   return ModelConfig::parse(R"({"model_type":"qwen3","head_dim":32,"max_position_embeddings":256,"rope_theta":1e6,)"
                             R"("rope_scaling":)" +
                             rope_scaling + "}");
@@ -32,7 +32,7 @@ std::vector<double> yarn_by_the_paper(double theta, int dim, double context, dou
 }
 
 TEST(RopeTable, PlainFrequenciesArePowersOfTheta) {
-  const std::vector<float> frequencies = inverse_frequencies(config_of("null").rope, 32);
+  const std::vector<float> frequencies = inverse_frequencies(scaled_config("null").rope, 32);
   ASSERT_EQ(frequencies.size(), 16u);
   EXPECT_EQ(frequencies[0], 1.0f);
   for (size_t i = 0; i < 16; ++i) {
@@ -42,22 +42,23 @@ TEST(RopeTable, PlainFrequenciesArePowersOfTheta) {
 }
 
 TEST(RopeTable, LinearScalingDividesFrequencies) {
-  const std::vector<float> plain = inverse_frequencies(config_of("null").rope, 32);
-  const std::vector<float> scaled = inverse_frequencies(config_of(R"({"type":"linear","factor":4.0})").rope, 32);
+  const std::vector<float> plain = inverse_frequencies(scaled_config("null").rope, 32);
+  const std::vector<float> scaled = inverse_frequencies(scaled_config(R"({"type":"linear","factor":4.0})").rope, 32);
   for (size_t i = 0; i < 16; ++i) EXPECT_EQ(scaled[i], plain[i] / 4.0f);
 }
 
 TEST(RopeTable, YarnFrequenciesFollowThePaper) {
-  const ModelConfig config = config_of(R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32})");
+  const ModelConfig config =
+      scaled_config(R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32})");
   const std::vector<float> frequencies = inverse_frequencies(config.rope, 32);
   const std::vector<double> expected = yarn_by_the_paper(1e6, 32, 32.0, 4.0, 32.0, 1.0);
   for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(frequencies[i], expected[i], 3e-7 * expected[i]) << i;
   // The ramp is inside: the fastest stays, the slowest is interpolated.
-  const std::vector<float> plain = inverse_frequencies(config_of("null").rope, 32);
+  const std::vector<float> plain = inverse_frequencies(scaled_config("null").rope, 32);
   EXPECT_EQ(frequencies[0], plain[0]);
   EXPECT_NEAR(frequencies[15], plain[15] / 4.0f, 1e-12);
 
-  const ModelConfig wide = config_of(
+  const ModelConfig wide = scaled_config(
       R"({"rope_type":"yarn","factor":8,"original_max_position_embeddings":4096,"beta_fast":16,"beta_slow":2})");
   const std::vector<double> by_paper = yarn_by_the_paper(1e6, 32, 4096.0, 8.0, 16.0, 2.0);
   const std::vector<float> by_table = inverse_frequencies(wide.rope, 32);
@@ -65,18 +66,20 @@ TEST(RopeTable, YarnFrequenciesFollowThePaper) {
 }
 
 TEST(RopeTable, AttentionFactorIsTheFilesOrDerived) {
-  EXPECT_EQ(rope_attention_factor(config_of("null").rope), 1.0);
-  EXPECT_EQ(rope_attention_factor(config_of(R"({"type":"linear","factor":4.0})").rope), 1.0);
-  EXPECT_DOUBLE_EQ(rope_attention_factor(config_of(R"({"type":"yarn","factor":4.0})").rope), 0.1 * std::log(4.0) + 1.0);
-  EXPECT_EQ(rope_attention_factor(config_of(R"({"type":"yarn","factor":4.0,"attention_factor":1.25})").rope), 1.25);
-  EXPECT_EQ(rope_attention_factor(config_of(R"({"type":"yarn","factor":0.5})").rope), 1.0);
+  EXPECT_EQ(rope_attention_factor(scaled_config("null").rope), 1.0);
+  EXPECT_EQ(rope_attention_factor(scaled_config(R"({"type":"linear","factor":4.0})").rope), 1.0);
+  EXPECT_DOUBLE_EQ(rope_attention_factor(scaled_config(R"({"type":"yarn","factor":4.0})").rope),
+                   0.1 * std::log(4.0) + 1.0);
+  EXPECT_EQ(rope_attention_factor(scaled_config(R"({"type":"yarn","factor":4.0,"attention_factor":1.25})").rope), 1.25);
+  EXPECT_EQ(rope_attention_factor(scaled_config(R"({"type":"yarn","factor":0.5})").rope), 1.0);
   EXPECT_DOUBLE_EQ(
-      rope_attention_factor(config_of(R"({"type":"yarn","factor":4.0,"mscale":2.0,"mscale_all_dim":0.5})").rope),
+      rope_attention_factor(scaled_config(R"({"type":"yarn","factor":4.0,"mscale":2.0,"mscale_all_dim":0.5})").rope),
       (0.2 * std::log(4.0) + 1.0) / (0.05 * std::log(4.0) + 1.0));
 }
 
 TEST(RopeTable, RowsHoldCosinesThenSinesWithTheFactor) {
-  const ModelConfig config = config_of(R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32})");
+  const ModelConfig config =
+      scaled_config(R"({"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":32})");
   const RopeTable table = rope_table(config, 256);
   ASSERT_EQ(table.values.size(), 256u * 32u);
   const std::vector<float> frequencies = inverse_frequencies(config.rope, 32);
@@ -91,8 +94,8 @@ TEST(RopeTable, RowsHoldCosinesThenSinesWithTheFactor) {
 }
 
 TEST(RopeTable, RefusesImpossibleLengths) {
-  EXPECT_EQ(error_of([] { rope_table(config_of("null"), 0); }).code(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error_of([] { rope_table(config_of("null"), int64_t{1} << 40); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([] { rope_table(scaled_config("null"), 0); }).code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([] { rope_table(scaled_config("null"), int64_t{1} << 40); }).code(), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

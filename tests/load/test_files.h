@@ -44,6 +44,11 @@ inline void write_text_file(const std::filesystem::path& path, std::string_view 
 
 inline std::filesystem::path data_directory() { return std::filesystem::path(REPRISE_SOURCE_DIR) / "tests" / "data"; }
 
+/// Where a reference checkpoint is.
+inline std::filesystem::path reference_checkpoint(const std::string& name) {
+  return data_directory() / "models" / name;
+}
+
 /// A safetensors file every field of which may lie: any length, any header, any data.
 inline std::string raw_safetensors(std::string_view header, size_t data_bytes, uint64_t length) {
   std::string file(8, '\0');

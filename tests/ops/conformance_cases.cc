@@ -10,8 +10,6 @@
 namespace reprise::ops {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
-
 std::string describe(const std::vector<Tensor>& inputs) {
   std::string text;
   for (const Tensor& input : inputs) text += fmt::format(" {}", input.defined() ? input.meta().to_string() : "none");

@@ -11,11 +11,10 @@
 namespace reprise::ops {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-std::string describe(const std::vector<Tensor>& inputs) {
+std::string describe_operands(const std::vector<Tensor>& inputs) {
   std::string text;
   for (const Tensor& input : inputs) text += fmt::format(" {}", input.defined() ? input.meta().to_string() : "none");
   return text;
@@ -62,7 +61,7 @@ std::vector<Pair> pairs_of(DType dtype, int64_t width, std::mt19937& random) {
 void add_in_place(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& random) {
   for (const int64_t width : {1, 31, 129}) {
     for (const auto& [a, b] : pairs_of(dtype, width, random)) {
-      const std::string name = describe({a, b});
+      const std::string name = describe_operands({a, b});
       for (const char* op : {"add_", "mul_", "divide_"}) cases.push_back({.op = op, .name = name, .inputs = {a, b}});
       cases.push_back({.op = "divide", .name = name, .inputs = {a, b}});
       cases.push_back({.op = "reciprocal", .name = name, .inputs = {a}});
@@ -87,7 +86,7 @@ void add_in_place(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937
     for (const Tensor& x :
          {random_tensor(dtype, {4, 3, dim}, random), random_strided_tensor(dtype, {4, 3, dim}, 1, random)}) {
       cases.push_back({.op = "rope_",
-                       .name = describe({x}),
+                       .name = describe_operands({x}),
                        .inputs = {x, int_tensor({4, 0, 5, -1}), random_tensor(DType::kF32, {5, dim}, random)},
                        .bound = rounded(dtype, 3e-7)});
     }
@@ -143,14 +142,14 @@ void add_matmul(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& 
     const Tensor a = random_tensor(dtype, {size.batches, size.rows, size.inner}, random);
     const Tensor turned = random_tensor(dtype, {size.rows, size.batches, size.inner}, random);
     const Bound bound = rounded(dtype, 1e-7 * static_cast<double>(size.inner), 1e-6);
-    cases.push_back({.op = "batch_matmul", .name = describe({a, b}), .inputs = {a, b}, .bound = bound});
+    cases.push_back({.op = "batch_matmul", .name = describe_operands({a, b}), .inputs = {a, b}, .bound = bound});
     cases.push_back({.op = "transpose_batch_matmul",
-                     .name = describe({a, b}),
+                     .name = describe_operands({a, b}),
                      .inputs = {a, b},
                      .attributes = {false},
                      .bound = bound});
     cases.push_back({.op = "transpose_batch_matmul",
-                     .name = describe({turned, b}),
+                     .name = describe_operands({turned, b}),
                      .inputs = {turned, b},
                      .attributes = {true},
                      .bound = bound});
@@ -176,12 +175,12 @@ void add_quantize(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937
     std::vector<float> steps(static_cast<size_t>(width));
     for (size_t i = 0; i < steps.size(); ++i) steps[i] = static_cast<float>(i % 255) - 127.0f;
     const Tensor offsets = float_tensor(DType::kF32, {width}, steps);
-    cases.push_back({.op = "quantize", .name = describe({x}), .inputs = {x, scale, {}}});
-    cases.push_back({.op = "quantize", .name = describe({x, offset}), .inputs = {x, scale, offset}});
-    cases.push_back({.op = "quantize", .name = describe({x, offsets}), .inputs = {x, scales, offsets}});
-    cases.push_back({.op = "quantize", .name = describe({x, ones}), .inputs = {x, ones, offsets}});
-    cases.push_back({.op = "dynamic_quantize", .name = describe({x}), .inputs = {x, {}}});
-    cases.push_back({.op = "dynamic_quantize", .name = describe({x, scales}), .inputs = {x, scales}});
+    cases.push_back({.op = "quantize", .name = describe_operands({x}), .inputs = {x, scale, {}}});
+    cases.push_back({.op = "quantize", .name = describe_operands({x, offset}), .inputs = {x, scale, offset}});
+    cases.push_back({.op = "quantize", .name = describe_operands({x, offsets}), .inputs = {x, scales, offsets}});
+    cases.push_back({.op = "quantize", .name = describe_operands({x, ones}), .inputs = {x, ones, offsets}});
+    cases.push_back({.op = "dynamic_quantize", .name = describe_operands({x}), .inputs = {x, {}}});
+    cases.push_back({.op = "dynamic_quantize", .name = describe_operands({x, scales}), .inputs = {x, scales}});
   }
   cases.push_back(
       {.op = "dynamic_quantize", .name = "no columns", .inputs = {random_tensor(dtype, {3, 0}, random), {}}});
@@ -194,13 +193,16 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
     const Tensor scale = float_tensor(DType::kF32, {1}, {0.02f});
     const Tensor scales = random_scales(width, random);
     for (const auto& [x, residual] : pairs_of(dtype, width, random)) {
-      const std::string name = describe({x, residual});
+      const std::string name = describe_operands({x, residual});
       const std::vector<Attribute> epsilon = {1e-6};
       const auto add = [&](const char* op, std::vector<Tensor> more, Bound bound) {
         std::vector<Tensor> inputs = {x, residual, weight};
         inputs.insert(inputs.end(), more.begin(), more.end());
-        cases.push_back(
-            {.op = op, .name = name + describe(more), .inputs = inputs, .attributes = epsilon, .bound = bound});
+        cases.push_back({.op = op,
+                         .name = name + describe_operands(more),
+                         .inputs = inputs,
+                         .attributes = epsilon,
+                         .bound = bound});
       };
       add("add_rms_norm", {}, rounded(dtype, 1e-9, 2e-6));
       add("add_rms_norm_bias", {bias}, rounded(dtype, 1e-6, 2e-6));
@@ -225,7 +227,7 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
         std::vector<Tensor> inputs = {ids, random_tensor(dtype, {7, width}, random), weight};
         inputs.insert(inputs.end(), more.begin(), more.end());
         cases.push_back({.op = op,
-                         .name = fmt::format("{} columns{}", width, describe(more)),
+                         .name = fmt::format("{} columns{}", width, describe_operands(more)),
                          .inputs = inputs,
                          .attributes = {to, 1e-6},
                          .bound = bound});
@@ -245,8 +247,10 @@ void add_norms(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& r
 void add_long_rows(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& random) {
   const Tensor gate = random_tensor(dtype, {2, 20'000}, random);
   const Tensor up = random_tensor(dtype, {2, 20'000}, random);
-  cases.push_back(
-      {.op = "swiglu_dynamic_quantize", .name = describe({gate}), .inputs = {gate, up, {}}, .bound = of_int8()});
+  cases.push_back({.op = "swiglu_dynamic_quantize",
+                   .name = describe_operands({gate}),
+                   .inputs = {gate, up, {}},
+                   .bound = of_int8()});
 }
 
 void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt19937& random) {
@@ -259,7 +263,7 @@ void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt1993
         const auto vector = [&] { return random_tensor(DType::kF32, {dim}, random); };
         const Tensor qkv = random_tensor(dtype, {4, (count.heads + 2 * count.kv_heads) * dim}, random);
         cases.push_back({.op = "split_qkv_rms_norm_rope",
-                         .name = fmt::format("{} heads, {}", count.heads, describe({qkv})),
+                         .name = fmt::format("{} heads, {}", count.heads, describe_operands({qkv})),
                          .inputs = {qkv, vector(), vector(), biased ? vector() : Tensor(), biased ? vector() : Tensor(),
                                     int_tensor({9, 0, 10, -1}), random_tensor(DType::kF32, {10, dim}, random)},
                          .attributes = {count.heads, count.kv_heads, 1e-6},
@@ -267,7 +271,7 @@ void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt1993
                          .bound = {dtype == DType::kBF16 ? 0.06 : 4e-6, rounded(dtype, 0).relative}});
         const Shape cache = {3, 2, count.kv_heads, dim};
         cases.push_back({.op = "split_qkv_rms_norm_rope_store",
-                         .name = fmt::format("{} heads, {}", count.heads, describe({qkv})),
+                         .name = fmt::format("{} heads, {}", count.heads, describe_operands({qkv})),
                          .inputs = {qkv,
                                     vector(),
                                     vector(),
@@ -286,7 +290,7 @@ void add_split_qkv(std::vector<ConformanceCase>& cases, DType dtype, std::mt1993
         // What is rounded to the other neighbour before it is quantised may be a few steps of int8 away.
         cases.push_back(
             {.op = "split_qkv_rms_norm_rope_store",
-             .name = fmt::format("int8, {} heads, {}", count.heads, describe({qkv})),
+             .name = fmt::format("int8, {} heads, {}", count.heads, describe_operands({qkv})),
              .inputs = {qkv, vector(), vector(), biased ? vector() : Tensor(), biased ? vector() : Tensor(),
                         int_tensor({9, 0, 10, -1}), random_tensor(DType::kF32, {10, dim}, random),
                         int_tensor({5, -1, 0, 6}), random_int8_tensor(cache, random), random_int8_tensor(cache, random),

@@ -12,9 +12,8 @@
 namespace reprise::ops {
 namespace {
 
-constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kMoeNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMoeInfinity = std::numeric_limits<float>::infinity();
 
 struct Choice {
   int64_t tokens, experts, top_k;
@@ -52,9 +51,10 @@ void add_gating_cases(std::vector<ConformanceCase>& cases, std::mt19937& random)
     add("all equal", float_tensor(dtype, {1, 6}, {2, 2, 2, 2, 2, 2}), {}, 3);
     add("ties at the last place", float_tensor(dtype, {2, 5}, {1, 3, 2, 2, 2, 2, 1, 2, 5, 2}), {}, 3);
     add("far apart", float_tensor(dtype, {1, 4}, {-1e30f, 200, -200, 100}), {}, 4);
-    add("NaN, in its row only", float_tensor(dtype, {2, 4}, {1, kNaN, 3, 2, 1, 4, 3, 2}), {}, 2);
-    add("NaN in padding", float_tensor(dtype, {2, 4}, {1, 4, 3, 2, kNaN, kNaN, kNaN, kNaN}), int_tensor({1}), 2);
-    add("infinities", float_tensor(dtype, {2, 3}, {-kInfinity, 1, -kInfinity, 0, -kInfinity, 2}), {}, 2);
+    add("NaN, in its row only", float_tensor(dtype, {2, 4}, {1, kMoeNaN, 3, 2, 1, 4, 3, 2}), {}, 2);
+    add("NaN in padding", float_tensor(dtype, {2, 4}, {1, 4, 3, 2, kMoeNaN, kMoeNaN, kMoeNaN, kMoeNaN}),
+        int_tensor({1}), 2);
+    add("infinities", float_tensor(dtype, {2, 3}, {-kMoeInfinity, 1, -kMoeInfinity, 0, -kMoeInfinity, 2}), {}, 2);
   }
 }
 
@@ -178,7 +178,7 @@ void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
                          .bound = rounded(dtype, 1e-7 * static_cast<double>(choice.top_k + 4), 1e-6)});
       }
     }
-    const Tensor y = float_tensor(dtype, {3, 2}, {1, 2, 3, 4, kNaN, kNaN});
+    const Tensor y = float_tensor(dtype, {3, 2}, {1, 2, 3, 4, kMoeNaN, kMoeNaN});
     cases.push_back(
         {.op = "moe_combine",
          .name = "a row that no token has is not read",

@@ -20,8 +20,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr DType kF32 = DType::kF32;
-
 /// Host memory serves as device memory here: the CPU runs on both.
 class EagerDispatcherTest : public ::testing::Test {
  protected:

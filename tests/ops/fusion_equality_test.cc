@@ -29,8 +29,6 @@
 namespace reprise::ops {
 namespace {
 
-constexpr DType kF32 = DType::kF32;
-constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
 constexpr int64_t kWidths[] = {1, 2, 15, 16, 17, 31, 33, 64, 129, 1030};
 constexpr int64_t kRows = 5;
 

@@ -11,6 +11,10 @@
 
 namespace reprise::ops {
 
+constexpr DType kF32 = DType::kF32;
+/// The dtypes of activations.
+constexpr DType kFloats[] = {DType::kF32, DType::kBF16};
+
 /// Tensors in host memory for tests.
 Tensor empty_tensor(DType dtype, const Shape& shape);
 Tensor float_tensor(DType dtype, const Shape& shape, std::span<const float> values);

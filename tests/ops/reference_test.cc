@@ -33,8 +33,6 @@ using ::testing::FloatNear;
 using ::testing::IsNan;
 using ::testing::Pointwise;
 
-constexpr DType kF32 = DType::kF32;
-
 class Reference : public ::testing::Test {
  protected:
   Registry registry_ = make_catalogue();

@@ -10,7 +10,6 @@
 namespace reprise::ops {
 namespace {
 
-constexpr DType kF32 = DType::kF32;
 constexpr DType kBF16 = DType::kBF16;
 constexpr DType kI32 = DType::kI32;
 constexpr Dim kT = Dim::symbolic(Symbol::kTokens);

@@ -10,7 +10,7 @@
 namespace reprise::replay {
 namespace {
 
-StepHarness::Options options_for(Mode mode) {
+StepHarness::Options capture_options(Mode mode) {
   StepHarness::Options options;
   options.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense";
   options.mode = mode;
@@ -40,8 +40,8 @@ void linear_beside_an_unsafe_call(const ops::OpCall& call) {
 }  // namespace
 
 TEST(CaptureOptions, SizesBeyondTheLimitRunEagerlyCountedWithTheSameBits) {
-  StepHarness eager(options_for(Mode::kEager));
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness eager(capture_options(Mode::kEager));
+  StepHarness::Options options = capture_options(Mode::kFull);
   options.capture_limit = 2;
   StepHarness harness(options);
   prefill(eager, 9);
@@ -62,7 +62,7 @@ TEST(CaptureOptions, SizesBeyondTheLimitRunEagerlyCountedWithTheSameBits) {
 }
 
 TEST(CaptureOptions, ALimitThatNothingExceedsChangesNothing) {
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness::Options options = capture_options(Mode::kFull);
   options.capture_limit = 4;
   StepHarness harness(options);
   prefill(harness, 8);
@@ -71,15 +71,15 @@ TEST(CaptureOptions, ALimitThatNothingExceedsChangesNothing) {
 }
 
 TEST(CaptureOptions, ALimitBelowOneIsRefused) {
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness::Options options = capture_options(Mode::kFull);
   options.capture_limit = 0;
   EXPECT_THROW(StepHarness{options}, Error);
 }
 
 TEST(CaptureOptions, ForceRecaptureCapturesOnEveryStepWithTheSameBits) {
   for (const Mode mode : {Mode::kFull, Mode::kPiecewise}) {
-    StepHarness plain(options_for(mode));
-    StepHarness::Options options = options_for(mode);
+    StepHarness plain(capture_options(mode));
+    StepHarness::Options options = capture_options(mode);
     options.force_recapture = true;
     StepHarness harness(options);
     prefill(plain, 8);
@@ -99,7 +99,7 @@ TEST(CaptureOptions, TheCaptureErrorModeDecidesWhatOtherThreadsMayDoMeanwhile) {
   for (const auto& [mode, expected] : {std::pair(device::CaptureMode::kGlobal, "CaptureForbidden"),
                                        {device::CaptureMode::kThreadLocal, "done"},
                                        {device::CaptureMode::kRelaxed, "done"}}) {
-    StepHarness::Options options = options_for(Mode::kFull);
+    StepHarness::Options options = capture_options(Mode::kFull);
     options.capture_error_mode = mode;
     options.prepare = [](ops::Registry& registry) {
       ops::OpDef& linear = registry.get("linear");

@@ -17,7 +17,7 @@
 namespace reprise::replay {
 namespace {
 
-constexpr int32_t kVocabulary = 40;
+constexpr int32_t kChoiceVocabulary = 40;
 constexpr int64_t kColumns = 24;
 constexpr int32_t kMostSequences = 4;
 
@@ -37,10 +37,10 @@ class Machine {
     kernels::cpu::register_cpu_kernels(registry_);
     registry_.add(std::move(op));
     device_ = device::cpu::create_cpu_device({.threads = 2});
-    table_ = random({kVocabulary, kColumns});
+    table_ = random({kChoiceVocabulary, kColumns});
     ops::EagerDispatcher dispatcher(registry_, *device_, device_->default_stream());
     ops::ForwardContext context(dispatcher);
-    head_.weight = ops::pack_linear_weight(context, random({kVocabulary, kColumns}));
+    head_.weight = ops::pack_linear_weight(context, random({kChoiceVocabulary, kColumns}));
     device_->synchronize();
     RunnerOptions runner_options;
     runner_options.mode = options.mode;
@@ -53,7 +53,7 @@ class Machine {
     runner_options.prefill_graph_tokens = options.prefill_sizes;
     runner_options.capture_limit = options.capture_limit;
     runner_ = std::make_unique<GraphRunner>(
-        registry_, *device_, [this](ops::ForwardContext& step) { return forward(step); }, kVocabulary,
+        registry_, *device_, [this](ops::ForwardContext& step) { return forward(step); }, kChoiceVocabulary,
         std::vector<std::pair<std::string, Tensor>>(), runner_options);
   }
 
@@ -63,7 +63,7 @@ class Machine {
     batch_.max_pages = 1;
     for (const int32_t length : lengths) {
       for (int32_t i = 0; i < tokens; ++i) {
-        batch_.token_ids.push_back((length + 7 * i) % kVocabulary);
+        batch_.token_ids.push_back((length + 7 * i) % kChoiceVocabulary);
         batch_.positions.push_back(length - tokens + i);
         batch_.slots.push_back(0);
       }

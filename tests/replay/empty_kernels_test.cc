@@ -9,7 +9,7 @@
 namespace reprise::replay {
 namespace {
 
-StepHarness::Options options_with(std::function<void(ops::Registry&)> prepare) {
+StepHarness::Options emptied_options(std::function<void(ops::Registry&)> prepare) {
   StepHarness::Options options;
   options.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense";
   options.prepare = std::move(prepare);
@@ -29,10 +29,10 @@ size_t count_of(const std::string& text, const std::string& part) {
 }
 
 TEST(EmptyKernels, KeepLaunchesTilesAndArguments) {
-  StepHarness real(options_with({}));
+  StepHarness real(emptied_options({}));
   // Weights are packed by real kernels in one and by empty ones in the other; what is launched does not depend on it.
   StepHarness empty(
-      options_with([](ops::Registry& registry) { registry = kernels::cpu::with_empty_cpu_kernels(registry); }));
+      emptied_options([](ops::Registry& registry) { registry = kernels::cpu::with_empty_cpu_kernels(registry); }));
   const std::string program = real.runner().program_text(4);
   const std::string empty_program = empty.runner().program_text(4);
   EXPECT_EQ(launches_of(empty_program), launches_of(program));
@@ -44,7 +44,7 @@ TEST(EmptyKernels, KeepLaunchesTilesAndArguments) {
 
 TEST(EmptyKernels, ComputeNothing) {
   StepHarness empty(
-      options_with([](ops::Registry& registry) { registry = kernels::cpu::with_empty_cpu_kernels(registry); }));
+      emptied_options([](ops::Registry& registry) { registry = kernels::cpu::with_empty_cpu_kernels(registry); }));
   empty.decode({0, 1}, {1, 2});
   // Poison stays where a kernel would have written.
   for (const Rows& rows : {empty.decode({0, 1}, {3, 4}), empty.decode({2}, {5})}) {

@@ -11,11 +11,11 @@
 namespace reprise::replay {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR);
+const std::filesystem::path kSourceRoot = std::filesystem::path(REPRISE_SOURCE_DIR);
 
-StepHarness::Options options_for(Mode mode = Mode::kFull, const char* model = "tests/data/models/dense") {
+StepHarness::Options runner_options(Mode mode = Mode::kFull, const char* model = "tests/data/models/dense") {
   StepHarness::Options options;
-  options.model = kModels / model;
+  options.model = kSourceRoot / model;
   options.mode = mode;
   options.dtype = DType::kBF16;
   return options;
@@ -32,7 +32,7 @@ void linear_that_fails_to_capture_four_rows(const ops::OpCall& call) {
 }  // namespace
 
 TEST(GraphRunner, ReplaysEveryDecodeStepAndRunsNothingElse) {
-  StepHarness harness(options_for());
+  StepHarness harness(runner_options());
   prefill(harness, 4);
   decode_first(harness, 4, 1);
   const int64_t calls = harness.runner().method_calls();
@@ -48,8 +48,8 @@ TEST(GraphRunner, ReplaysEveryDecodeStepAndRunsNothingElse) {
 }
 
 TEST(GraphRunner, B46AboveTheLargestBucketRunsEagerlyCountedWithTheSameBits) {
-  StepHarness eager(options_for(Mode::kEager));
-  StepHarness harness(options_for());
+  StepHarness eager(runner_options(Mode::kEager));
+  StepHarness harness(runner_options());
   prefill(eager, 9);
   prefill(harness, 9);
   for (const int32_t rows : {8, 9, 9, 2, 9, 8}) EXPECT_EQ(decode_first(harness, rows, 3), decode_first(eager, rows, 3));
@@ -58,7 +58,7 @@ TEST(GraphRunner, B46AboveTheLargestBucketRunsEagerlyCountedWithTheSameBits) {
 }
 
 TEST(GraphRunner, B54WithoutPaddingExactSizesAreReplayedAndOthersAreNot) {
-  StepHarness::Options options = options_for();
+  StepHarness::Options options = runner_options();
   options.padding = false;
   StepHarness harness(options);
   prefill(harness, 9);
@@ -70,7 +70,7 @@ TEST(GraphRunner, B54WithoutPaddingExactSizesAreReplayedAndOthersAreNot) {
 }
 
 TEST(GraphRunner, B51ABucketThatFailsToCaptureCostsOnlyItself) {
-  StepHarness::Options options = options_for();
+  StepHarness::Options options = runner_options();
   options.prepare = [](ops::Registry& registry) {
     ops::OpDef& linear = registry.get("linear");
     healthy_linear = *linear.kernel("cpu");
@@ -79,7 +79,7 @@ TEST(GraphRunner, B51ABucketThatFailsToCaptureCostsOnlyItself) {
     linear.set_kernel("cpu", failing);
   };
   StepHarness harness(options);
-  StepHarness eager(options_for(Mode::kEager));
+  StepHarness eager(runner_options(Mode::kEager));
   prefill(harness, 9);
   prefill(eager, 9);
   harness.runner().capture();
@@ -94,7 +94,7 @@ TEST(GraphRunner, B51ABucketThatFailsToCaptureCostsOnlyItself) {
 }
 
 TEST(GraphRunner, B37PaddingTouchesNoPageOfASequence) {
-  StepHarness harness(options_for());
+  StepHarness harness(runner_options());
   prefill(harness, 9);
   for (const int32_t rows : {3, 5}) {
     const std::vector<std::byte> before = harness.all_pages();
@@ -118,7 +118,7 @@ TEST(GraphRunner, B40TablesOfAShorterSequenceInTheSameRowReadNoForeignPage) {
   for (const int32_t length : {63, 64, 48, 49}) {
     Rows expected;
     for (const Mode mode : {Mode::kEager, Mode::kFull}) {
-      StepHarness::Options options = options_for(mode);
+      StepHarness::Options options = runner_options(mode);
       options.pages_per_sequence = 5;
       options.max_running = 1;
       options.buckets = {1};
@@ -143,7 +143,7 @@ TEST(GraphRunner, B44DecodeAcrossEveryCutOfTheKeysEqualsEager) {
   for (const int32_t start : {126, 254, 510, 1022}) {
     Rows expected;
     for (const Mode mode : {Mode::kEager, Mode::kFull}) {
-      StepHarness::Options options = options_for(mode, "models/mini");
+      StepHarness::Options options = runner_options(mode, "models/mini");
       options.pages_per_sequence = 72;
       options.max_running = 2;
       options.buckets = {1, 2};
@@ -166,10 +166,10 @@ TEST(GraphRunner, B44DecodeAcrossEveryCutOfTheKeysEqualsEager) {
 
 TEST(GraphRunner, B49BucketsSharingOneArenaGiveWhatAFreshProcessGives) {
   for (const bool ascending : {true, false}) {
-    StepHarness harness(options_for());
+    StepHarness harness(runner_options());
     prefill(harness, 9);
     if (!ascending) harness.runner().capture();
-    StepHarness fresh(options_for(Mode::kEager));
+    StepHarness fresh(runner_options(Mode::kEager));
     prefill(fresh, 9);
     for (const int32_t rows : {1, 8, 1, 8, 2, 7})
       EXPECT_EQ(decode_first(harness, rows, 5), decode_first(fresh, rows, 5));
@@ -177,7 +177,7 @@ TEST(GraphRunner, B49BucketsSharingOneArenaGiveWhatAFreshProcessGives) {
 }
 
 TEST(GraphRunner, B50GraphsAreSmallGrowLinearlyAndAreGoneWithTheRunner) {
-  StepHarness::Options options = options_for();
+  StepHarness::Options options = runner_options();
   options.max_running = 64;
   options.pages_per_sequence = 2;
   options.buckets = {1, 8, 64};
@@ -210,7 +210,7 @@ TEST(GraphRunner, B50GraphsAreSmallGrowLinearlyAndAreGoneWithTheRunner) {
 }
 
 TEST(GraphRunner, TracingAgainAfterEveryReplayGivesTheSameGraph) {
-  StepHarness::Options options = options_for();
+  StepHarness::Options options = runner_options();
   options.retrace_every = 1;
   StepHarness harness(options);
   prefill(harness, 2);
@@ -219,7 +219,7 @@ TEST(GraphRunner, TracingAgainAfterEveryReplayGivesTheSameGraph) {
 }
 
 TEST(GraphRunner, ABatchThatContradictsItselfIsRefusedAndTheNextOneRuns) {
-  StepHarness harness(options_for());
+  StepHarness harness(runner_options());
   prefill(harness, 2);
   const Rows before = decode_first(harness, 2, 1);
   StepBatch batch;
@@ -253,7 +253,7 @@ TEST(GraphRunner, ABatchThatContradictsItselfIsRefusedAndTheNextOneRuns) {
 }
 
 TEST(GraphRunner, PiecewiseCapturesOnePieceMoreThanThereAreSplits) {
-  StepHarness harness(options_for(Mode::kPiecewise));
+  StepHarness harness(runner_options(Mode::kPiecewise));
   prefill(harness, 3);
   const int64_t before = harness.device().counters().captures;
   decode_first(harness, 3, 1);
@@ -271,13 +271,13 @@ TEST(GraphRunner, PiecewiseCapturesOnePieceMoreThanThereAreSplits) {
 }
 
 TEST(GraphRunner, AnEmptyStepIsNoStep) {
-  StepHarness harness(options_for());
+  StepHarness harness(runner_options());
   EXPECT_EQ(harness.runner().run(StepBatch()).rows, 0);
   EXPECT_EQ(harness.runner().counters().steps(StepKind::kDecode), 0);
 }
 
 TEST(GraphRunner, ScratchSlotsMustHoldTheLargestBucket) {
-  StepHarness harness(options_for());
+  StepHarness harness(runner_options());
   RunnerOptions options;
   options.buckets.sizes = {8};
   options.buckets.max_running = 8;

@@ -100,26 +100,26 @@ void add_to_batch(StepBatch& batch, int32_t sequence, int32_t tokens, int32_t& l
   batch.block_tables.push_back(0);
 }
 
-struct Outcome {
+struct TiledOutcome {
   std::vector<std::vector<float>> logits;
   std::vector<float> states;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const TiledOutcome&, const TiledOutcome&) = default;
 };
 
-struct Machine {
+struct TiledMachine {
   ops::Registry registry = ops::make_catalogue();
   std::unique_ptr<device::Device> device;
 };
 
-Machine cpu(int threads) {
-  Machine machine;
+TiledMachine cpu(int threads) {
+  TiledMachine machine;
   kernels::cpu::register_cpu_kernels(machine.registry);
   machine.device = device::cpu::create_cpu_device({.threads = threads});
   return machine;
 }
 
 /// Prefills six sequences of lengths 1 to 11 in chunks, then decodes batches of 1 to 6 of them.
-Outcome run(Mode mode, const Machine& machine, device::UpdateOrder order, int32_t chunk) {
+TiledOutcome run_tiled(Mode mode, const TiledMachine& machine, device::UpdateOrder order, int32_t chunk) {
   const ops::Registry& registry = machine.registry;
   device::Device* device = machine.device.get();
   const ConvolutionModel model(registry, *device);
@@ -132,7 +132,7 @@ Outcome run(Mode mode, const Machine& machine, device::UpdateOrder order, int32_
   GraphRunner runner(
       registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
       options);
-  Outcome outcome;
+  TiledOutcome outcome;
   std::vector<int32_t> lengths(kSequences, 0);
   const auto step = [&](const std::vector<std::pair<int32_t, int32_t>>& rows) {
     StepBatch batch;
@@ -171,24 +171,25 @@ Outcome run(Mode mode, const Machine& machine, device::UpdateOrder order, int32_
 
 TEST(HostTiled, AConvolutionIsCapturedUpdatedAndReplayedLikeAttention) {
   const auto order = device::UpdateOrder::kUpdateThenReplay;
-  const Outcome eager = run(Mode::kEager, cpu(1), order, 100);
+  const TiledOutcome eager = run_tiled(Mode::kEager, cpu(1), order, 100);
   for (const std::vector<float>& row : eager.logits) {
     for (const float value : row) ASSERT_TRUE(std::isfinite(value));
   }
   for (const int threads : {1, 2, 5}) {
     for (const int32_t chunk : {1, 2, 3, 100}) {
-      EXPECT_EQ(run(Mode::kFull, cpu(threads), order, chunk), eager) << threads << " threads, chunks of " << chunk;
+      EXPECT_EQ(run_tiled(Mode::kFull, cpu(threads), order, chunk), eager)
+          << threads << " threads, chunks of " << chunk;
     }
   }
-  EXPECT_EQ(run(Mode::kFull, cpu(2), device::UpdateOrder::kReplayThenUpdate, 100), eager);
-  EXPECT_EQ(run(Mode::kForceEager, cpu(2), order, 100), eager);
+  EXPECT_EQ(run_tiled(Mode::kFull, cpu(2), device::UpdateOrder::kReplayThenUpdate, 100), eager);
+  EXPECT_EQ(run_tiled(Mode::kForceEager, cpu(2), order, 100), eager);
 }
 
 #ifdef REPRISE_EMULATOR_DIR
 namespace {
 
-Machine ascend() {
-  Machine machine;
+TiledMachine ascend() {
+  TiledMachine machine;
   machine.device = device::ascend::create_ascend_device({.library = {.folder = REPRISE_EMULATOR_DIR, .hide = nullptr}});
   kernels::ascend::register_ascend_kernels(machine.registry, *machine.device);
   return machine;
@@ -199,13 +200,13 @@ Machine ascend() {
 /// There the convolution is given the lists as tensors of the host, which its launch takes over.
 TEST(HostTiled, AConvolutionWithListsOfTheHostIsCapturedUpdatedAndReplayedOnAscend) {
   const auto order = device::UpdateOrder::kUpdateThenReplay;
-  const Outcome eager = run(Mode::kEager, ascend(), order, 100);
-  EXPECT_EQ(run(Mode::kForceEager, ascend(), order, 100), eager);
+  const TiledOutcome eager = run_tiled(Mode::kEager, ascend(), order, 100);
+  EXPECT_EQ(run_tiled(Mode::kForceEager, ascend(), order, 100), eager);
   for (const int32_t chunk : {1, 3}) {
-    EXPECT_EQ(run(Mode::kFull, ascend(), order, chunk), eager) << chunk;
-    EXPECT_EQ(run(Mode::kFull, ascend(), device::UpdateOrder::kReplayThenUpdate, chunk), eager) << chunk;
+    EXPECT_EQ(run_tiled(Mode::kFull, ascend(), order, chunk), eager) << chunk;
+    EXPECT_EQ(run_tiled(Mode::kFull, ascend(), device::UpdateOrder::kReplayThenUpdate, chunk), eager) << chunk;
   }
-  const Outcome other = run(Mode::kEager, cpu(1), order, 100);
+  const TiledOutcome other = run_tiled(Mode::kEager, cpu(1), order, 100);
   ASSERT_EQ(other.logits.size(), eager.logits.size());
   for (size_t row = 0; row < eager.logits.size(); ++row) {
     for (size_t i = 0; i < eager.logits[row].size(); ++i)
@@ -266,7 +267,7 @@ void fail_at_a_call(const ops::OpCall& call) {
 }
 
 /// Logits of sequence 0 and its states at the end; `with_fault`: steps of sequence 1 fail in their second convolution.
-Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault) {
+TiledOutcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault) {
   ops::Registry registry = ops::make_catalogue();
   kernels::cpu::register_cpu_kernels(registry);
   ops::OpDef& convolution = registry.get("causal_conv1d");
@@ -283,7 +284,7 @@ Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault)
       registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
       options);
   runner.capture();
-  Outcome outcome;
+  TiledOutcome outcome;
   std::vector<int32_t> lengths(2, 0);
   const auto step = [&](int32_t sequence, int32_t tokens) {
     StepBatch batch;
@@ -311,7 +312,7 @@ Outcome run_beside_faults(Mode mode, device::UpdateOrder order, bool with_fault)
 TEST(HostTiled, AStepThatFailsHalfWayLeavesNothingToTheNextOne) {
   for (const device::UpdateOrder order :
        {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
-    const Outcome expected = run_beside_faults(Mode::kEager, order, false);
+    const TiledOutcome expected = run_beside_faults(Mode::kEager, order, false);
     for (const Mode mode : {Mode::kEager, Mode::kForceEager, Mode::kFull}) {
       EXPECT_EQ(run_beside_faults(mode, order, true), expected)
           << name_of(mode) << ", order " << static_cast<int>(order);

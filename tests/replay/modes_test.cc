@@ -9,7 +9,7 @@
 namespace reprise::replay {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
+const std::filesystem::path kModeModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
 
 /// Of the computation, and whether keys and values are kept as int8.
 struct Types {
@@ -17,10 +17,10 @@ struct Types {
   bool int8_kv;
 };
 
-StepHarness::Options options_for(Mode mode, Types types, int threads = 1) {
+StepHarness::Options mode_options(Mode mode, Types types, int threads = 1) {
   StepHarness::Options options;
   options.int8_kv = types.int8_kv;
-  options.model = kModels / "dense";
+  options.model = kModeModels / "dense";
   options.mode = mode;
   options.dtype = types.dtype;
   options.threads = threads;
@@ -32,7 +32,7 @@ StepHarness::Options options_for(Mode mode, Types types, int threads = 1) {
 class Modes : public ::testing::TestWithParam<Types> {};
 
 TEST_P(Modes, GiveTheSameBitsForBatches1To9OnAnyNumberOfThreads) {
-  const Outcome eager = run_all_batches(options_for(Mode::kEager, GetParam()));
+  const Outcome eager = run_all_batches(mode_options(Mode::kEager, GetParam()));
   for (const Rows& rows : eager.logits) {
     for (const std::vector<float>& row : rows) {
       for (const float value : row) ASSERT_TRUE(std::isfinite(value));
@@ -40,24 +40,24 @@ TEST_P(Modes, GiveTheSameBitsForBatches1To9OnAnyNumberOfThreads) {
   }
   for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
     for (const int threads : {1, 2, 5}) {
-      EXPECT_EQ(run_all_batches(options_for(mode, GetParam(), threads)), eager)
+      EXPECT_EQ(run_all_batches(mode_options(mode, GetParam(), threads)), eager)
           << name_of(mode) << " with " << threads << " threads";
     }
   }
 }
 
 TEST_P(Modes, UpdatesAfterTheReplayGiveTheSameBits) {
-  StepHarness::Options options = options_for(Mode::kFull, GetParam(), 2);
+  StepHarness::Options options = mode_options(Mode::kFull, GetParam(), 2);
   options.update_order = device::UpdateOrder::kReplayThenUpdate;
-  EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
+  EXPECT_EQ(run_all_batches(options), run_all_batches(mode_options(Mode::kEager, GetParam())));
 }
 
 TEST_P(Modes, PiecewiseGivesTheSameBitsInBothUpdateOrdersAndWithAnySplit) {
-  const Outcome eager = run_all_batches(options_for(Mode::kEager, GetParam()));
+  const Outcome eager = run_all_batches(mode_options(Mode::kEager, GetParam()));
   for (const auto order : {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
     for (const std::vector<std::string>& splits :
          std::vector<std::vector<std::string>>{{"paged_attention"}, {"store_kv", "linear"}, {"silu"}}) {
-      StepHarness::Options options = options_for(Mode::kPiecewise, GetParam(), 2);
+      StepHarness::Options options = mode_options(Mode::kPiecewise, GetParam(), 2);
       options.update_order = order;
       options.splitting_ops = splits;
       EXPECT_EQ(run_all_batches(options), eager) << splits[0];
@@ -66,9 +66,9 @@ TEST_P(Modes, PiecewiseGivesTheSameBitsInBothUpdateOrdersAndWithAnySplit) {
 }
 
 TEST_P(Modes, DiscreteMemoryGivesTheSameBits) {
-  StepHarness::Options options = options_for(Mode::kFull, GetParam(), 2);
+  StepHarness::Options options = mode_options(Mode::kFull, GetParam(), 2);
   options.discrete = true;
-  EXPECT_EQ(run_all_batches(options), run_all_batches(options_for(Mode::kEager, GetParam())));
+  EXPECT_EQ(run_all_batches(options), run_all_batches(mode_options(Mode::kEager, GetParam())));
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, Modes,
@@ -83,12 +83,12 @@ TEST(GraphRunner, ARequestGetsTheSameBitsAloneAndAmongOthersHoweverItIsChunked) 
     std::mt19937 random(5);
     const std::vector<int32_t> prompt = random_tokens(random, 70);
     const std::vector<int32_t> next = random_tokens(random, 6);
-    StepHarness alone(options_for(Mode::kFull, {DType::kBF16, int8_kv}));
+    StepHarness alone(mode_options(Mode::kFull, {DType::kBF16, int8_kv}));
     Rows expected = {alone.feed(0, prompt).back()};
     for (const int32_t token : next) expected.push_back(alone.decode({0}, {token})[0]);
     const std::vector<std::byte> kv = alone.kv_contents(0);
     for (const int32_t chunk : {1, 5, 16, 33}) {
-      StepHarness::Options options = options_for(Mode::kFull, {DType::kBF16, int8_kv}, 2);
+      StepHarness::Options options = mode_options(Mode::kFull, {DType::kBF16, int8_kv}, 2);
       options.page_size = 8;
       StepHarness harness(options);
       for (int32_t other = 0; other < 5; ++other) harness.feed(other, random_tokens(random, 9));

@@ -12,9 +12,9 @@
 namespace reprise::replay {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
+const std::filesystem::path kPassModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
 
-std::map<std::string, int64_t> matches_of(const std::vector<compile::PassReport>& reports) {
+std::map<std::string, int64_t> pass_matches(const std::vector<compile::PassReport>& reports) {
   std::map<std::string, int64_t> matches;
   for (const compile::PassReport& report : reports) matches[report.pass] = report.matches;
   return matches;
@@ -30,9 +30,9 @@ int64_t launches(const graph::Graph& graph) {
   return count;
 }
 
-StepHarness::Options options_for(const std::string& model, Mode mode, DType dtype) {
+StepHarness::Options pass_options(const std::string& model, Mode mode, DType dtype) {
   StepHarness::Options options;
-  options.model = kModels / model;
+  options.model = kPassModels / model;
   options.mode = mode;
   options.dtype = dtype;
   options.max_running = 4;
@@ -42,7 +42,7 @@ StepHarness::Options options_for(const std::string& model, Mode mode, DType dtyp
 }
 
 /// Prompts in chunks, and decode steps of changing batches.
-Outcome run(StepHarness::Options options) {
+Outcome run_passes(StepHarness::Options options) {
   StepHarness harness(std::move(options));
   std::mt19937 random(3);
   const auto tokens = [&](size_t count) { return random_tokens(random, count); };
@@ -67,11 +67,11 @@ class DenseCheckpoint : public ::testing::TestWithParam<std::string> {};
 /// Of the 2L + 1 norms over the hidden state the first follows the embedding; the others follow a sum.
 TEST_P(DenseCheckpoint, EveryFusionIsMadeInEveryLayer) {
   for (const bool int8_kv : {false, true}) {
-    StepHarness::Options options = options_for(GetParam(), Mode::kFull, DType::kBF16);
+    StepHarness::Options options = pass_options(GetParam(), Mode::kFull, DType::kBF16);
     options.int8_kv = int8_kv;
     StepHarness harness(options);
     const int64_t layers = harness.model().info().layers;
-    std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+    std::map<std::string, int64_t> matches = pass_matches(harness.runner().decode_pass_reports());
     EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
     EXPECT_EQ(matches["add_rms_norm"], 2 * layers);
     EXPECT_EQ(matches["embedding_rms_norm"], 1);
@@ -84,9 +84,9 @@ TEST_P(DenseCheckpoint, EveryFusionIsMadeInEveryLayer) {
 
 TEST_P(DenseCheckpoint, GivesTheSameBitsInEveryMode) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Outcome eager = run(options_for(GetParam(), Mode::kEager, dtype));
+    const Outcome eager = run_passes(pass_options(GetParam(), Mode::kEager, dtype));
     for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
-      EXPECT_EQ(run(options_for(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
+      EXPECT_EQ(run_passes(pass_options(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
     }
   }
 }
@@ -105,9 +105,9 @@ INSTANTIATE_TEST_SUITE_P(Models, DenseCheckpoint,
 class QuantizedCheckpoint : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantizedCheckpoint, EveryFusionIsMadeInEveryLayer) {
-  StepHarness harness(options_for(GetParam(), Mode::kFull, DType::kBF16));
+  StepHarness harness(pass_options(GetParam(), Mode::kFull, DType::kBF16));
   const int64_t layers = harness.model().info().layers;
-  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+  std::map<std::string, int64_t> matches = pass_matches(harness.runner().decode_pass_reports());
   EXPECT_EQ(matches["share_quantizations"], 3 * layers) << "q/k/v, and gate/up";
   EXPECT_EQ(matches["merge_linears"], 2 * layers) << "q/k/v, and gate/up";
   EXPECT_EQ(matches["add_rms_norm_dynamic_quantize"], 2 * layers - 1);
@@ -122,16 +122,16 @@ class QuantizedRows : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(QuantizedRows, GiveTheSameBitsInEveryMode) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const Outcome eager = run(options_for(GetParam(), Mode::kEager, dtype));
+    const Outcome eager = run_passes(pass_options(GetParam(), Mode::kEager, dtype));
     for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull, Mode::kPiecewise}) {
-      EXPECT_EQ(run(options_for(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
+      EXPECT_EQ(run_passes(pass_options(GetParam(), mode, dtype)), eager) << name_of(mode) << " " << name_of(dtype);
     }
   }
 }
 
 /// Five rows in a bucket of eight: what lies in the padding (NaN, with poison) feeds no scale.
 TEST_P(QuantizedRows, B39GiveTheSameBitsAloneAndInAPaddedBatch) {
-  StepHarness::Options options = options_for(GetParam(), Mode::kFull, DType::kBF16);
+  StepHarness::Options options = pass_options(GetParam(), Mode::kFull, DType::kBF16);
   options.max_running = 5;
   options.buckets = {1, 8};
   StepHarness together(options);
@@ -178,13 +178,13 @@ class ExpertCheckpoint : public ::testing::TestWithParam<ExpertCase> {};
 
 TEST_P(ExpertCheckpoint, EveryFusionIsMadeInEveryLayer) {
   const auto [model, quantized] = GetParam();
-  StepHarness harness(options_for(model, Mode::kFull, DType::kBF16));
-  const load::ModelConfig config = load::ModelConfig::load(kModels / model);
+  StepHarness harness(pass_options(model, Mode::kFull, DType::kBF16));
+  const load::ModelConfig config = load::ModelConfig::load(kPassModels / model);
   const int64_t layers = config.num_hidden_layers;
   int64_t sparse = 0;
   for (int64_t layer = 0; layer < layers; ++layer) sparse += config.is_sparse_layer(layer) ? 1 : 0;
   const int64_t dense = layers - sparse;
-  std::map<std::string, int64_t> matches = matches_of(harness.runner().decode_pass_reports());
+  std::map<std::string, int64_t> matches = pass_matches(harness.runner().decode_pass_reports());
   EXPECT_EQ(matches["moe_experts"], sparse);
   EXPECT_EQ(matches["merge_linears"], layers + dense) << "q/k/v, and gate/up without experts";
   EXPECT_EQ(matches["share_quantizations"], quantized ? 2 * layers + dense : 0);
@@ -200,16 +200,16 @@ TEST_P(ExpertCheckpoint, EveryFusionIsMadeInEveryLayer) {
 
 TEST_P(ExpertCheckpoint, B56TheFusionOfExpertsAloneAndLeftOutGivesTheSameBits) {
   const auto [model, quantized] = GetParam();
-  const Outcome eager = run(options_for(model, Mode::kEager, DType::kBF16));
-  StepHarness harness(options_for(model, Mode::kForceEager, DType::kBF16));
-  StepHarness::Options without = options_for(model, Mode::kFull, DType::kBF16);
+  const Outcome eager = run_passes(pass_options(model, Mode::kEager, DType::kBF16));
+  StepHarness harness(pass_options(model, Mode::kForceEager, DType::kBF16));
+  StepHarness::Options without = pass_options(model, Mode::kFull, DType::kBF16);
   without.passes.disabled_passes = {"moe_experts"};
-  EXPECT_EQ(run(without), eager);
-  StepHarness::Options alone = options_for(model, Mode::kFull, DType::kBF16);
+  EXPECT_EQ(run_passes(without), eager);
+  StepHarness::Options alone = pass_options(model, Mode::kFull, DType::kBF16);
   for (const compile::PassReport& report : harness.runner().decode_pass_reports()) {
     if (report.pass != "moe_experts") alone.passes.disabled_passes.push_back(report.pass);
   }
-  EXPECT_EQ(run(alone), eager);
+  EXPECT_EQ(run_passes(alone), eager);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ExpertCheckpoint,
@@ -224,10 +224,10 @@ INSTANTIATE_TEST_SUITE_P(Models, ExpertCheckpoint,
 /// Query, key and value have input scales of their own there, and so do gate and up: their inputs are other tensors,
 /// and neither can the norm be fused with one of them nor the products be merged.
 TEST(Passes, B32LayersWithOtherInputScalesStaySeparateWithTheReason) {
-  StepHarness harness(options_for("dense-w8a8-static", Mode::kFull, DType::kBF16));
+  StepHarness harness(pass_options("dense-w8a8-static", Mode::kFull, DType::kBF16));
   const int64_t layers = harness.model().info().layers;
   const std::vector<compile::PassReport>& reports = harness.runner().decode_pass_reports();
-  std::map<std::string, int64_t> matches = matches_of(reports);
+  std::map<std::string, int64_t> matches = pass_matches(reports);
   EXPECT_EQ(matches["share_quantizations"], 0);
   EXPECT_EQ(matches["merge_linears"], 0);
   EXPECT_EQ(matches["add_rms_norm_quantize"], 0);
@@ -244,21 +244,21 @@ TEST(Passes, B32LayersWithOtherInputScalesStaySeparateWithTheReason) {
 }
 
 TEST(Passes, B56EachAloneAndEachLeftOutGivesTheSameBits) {
-  const Outcome eager = run(options_for("dense", Mode::kEager, DType::kBF16));
+  const Outcome eager = run_passes(pass_options("dense", Mode::kEager, DType::kBF16));
   std::vector<std::string> names;
   {
-    StepHarness harness(options_for("dense", Mode::kForceEager, DType::kBF16));
+    StepHarness harness(pass_options("dense", Mode::kForceEager, DType::kBF16));
     for (const compile::PassReport& report : harness.runner().decode_pass_reports()) names.push_back(report.pass);
   }
   for (const std::string& name : names) {
-    StepHarness::Options without = options_for("dense", Mode::kFull, DType::kBF16);
+    StepHarness::Options without = pass_options("dense", Mode::kFull, DType::kBF16);
     without.passes.disabled_passes = {name};
-    EXPECT_EQ(run(without), eager) << "without " << name;
-    StepHarness::Options alone = options_for("dense", Mode::kFull, DType::kBF16);
+    EXPECT_EQ(run_passes(without), eager) << "without " << name;
+    StepHarness::Options alone = pass_options("dense", Mode::kFull, DType::kBF16);
     for (const std::string& other : names) {
       if (other != name) alone.passes.disabled_passes.push_back(other);
     }
-    EXPECT_EQ(run(alone), eager) << name << " alone";
+    EXPECT_EQ(run_passes(alone), eager) << name << " alone";
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 using device::cpu::CpuStream;
 using device::cpu::Kernel;
 
-StepHarness::Options options_for(std::function<void(ops::Registry&)> prepare = {}) {
+StepHarness::Options poison_options(std::function<void(ops::Registry&)> prepare = {}) {
   StepHarness::Options options;
   options.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense";
   options.dtype = DType::kF32;
@@ -23,10 +23,10 @@ StepHarness::Options options_for(std::function<void(ops::Registry&)> prepare = {
 }
 
 /// The short sequences decoded twice in the bucket of four: rows of logits, and every page at the end.
-struct Outcome {
+struct PoisonOutcome {
   Rows logits;
   std::vector<std::byte> pages;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const PoisonOutcome&, const PoisonOutcome&) = default;
 };
 
 /// Three short sequences, and one that holds the very last slot of the pool.
@@ -35,10 +35,10 @@ void prefill(StepHarness& harness) {
   harness.feed(8, std::vector<int32_t>(20, 4));
 }
 
-Outcome run(StepHarness::Options options) {
+PoisonOutcome run_poisoned(StepHarness::Options options) {
   StepHarness harness(std::move(options));
   prefill(harness);
-  Outcome outcome;
+  PoisonOutcome outcome;
   for (int step = 0; step < 2; ++step) {
     for (std::vector<float>& row : harness.decode({0, 1, 2}, {9, 10, 11})) outcome.logits.push_back(std::move(row));
   }
@@ -153,9 +153,9 @@ std::function<void(ops::Registry&)> replace(const char* op, void (*launch)(const
 }  // namespace
 
 TEST(PoisonMode, LetsRightKernelsPass) {
-  const Outcome poisoned = run(options_for());
+  const PoisonOutcome poisoned = run_poisoned(poison_options());
   EXPECT_TRUE(all_finite(poisoned.logits));
-  StepHarness::Options eager = options_for();
+  StepHarness::Options eager = poison_options();
   eager.mode = Mode::kEager;
   StepHarness harness(eager);
   prefill(harness);
@@ -169,7 +169,7 @@ TEST(PoisonMode, B39FiveRowsInABucketOfEightDoNotDependOnWhatThePaddingHolds) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     std::vector<Rows> results;
     for (const bool poison : {true, false}) {
-      StepHarness::Options options = options_for();
+      StepHarness::Options options = poison_options();
       options.dtype = dtype;
       options.poison = poison;
       StepHarness harness(options);
@@ -185,18 +185,19 @@ TEST(PoisonMode, B39FiveRowsInABucketOfEightDoNotDependOnWhatThePaddingHolds) {
 }
 
 TEST(PoisonMode, CatchesAKernelThatReadsOneRowTooMany) {
-  EXPECT_FALSE(all_finite(run(options_for(replace("rms_norm", launch_norm<kTooMany>))).logits));
-  StepHarness::Options unpoisoned = options_for(replace("rms_norm", launch_norm<kTooMany>));
+  EXPECT_FALSE(all_finite(run_poisoned(poison_options(replace("rms_norm", launch_norm<kTooMany>))).logits));
+  StepHarness::Options unpoisoned = poison_options(replace("rms_norm", launch_norm<kTooMany>));
   unpoisoned.poison = false;
-  EXPECT_TRUE(all_finite(run(unpoisoned).logits)) << "without poison the fault does not show";
+  EXPECT_TRUE(all_finite(run_poisoned(unpoisoned).logits)) << "without poison the fault does not show";
 }
 
 TEST(PoisonMode, CatchesAMaximumOverPadding) {
-  EXPECT_FALSE(all_finite(run(options_for(replace("rms_norm", launch_norm<kBatchMaximum>))).logits));
+  EXPECT_FALSE(all_finite(run_poisoned(poison_options(replace("rms_norm", launch_norm<kBatchMaximum>))).logits));
 }
 
 TEST(PoisonMode, B37CatchesAWriteToSlotMinusOne) {
-  EXPECT_NE(run(options_for(replace("store_kv", launch_store))).pages, run(options_for()).pages);
+  EXPECT_NE(run_poisoned(poison_options(replace("store_kv", launch_store))).pages,
+            run_poisoned(poison_options()).pages);
 }
 
 }  // namespace reprise::replay

@@ -10,7 +10,7 @@
 namespace reprise::replay {
 namespace {
 
-StepHarness::Options options_for(Mode mode, int threads = 1) {
+StepHarness::Options prefill_options(Mode mode, int threads = 1) {
   StepHarness::Options options;
   options.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense";
   options.mode = mode;
@@ -32,15 +32,15 @@ int64_t prefills(StepHarness& harness, StepReason reason) {
   return harness.runner().counters().steps(StepKind::kPrefill, reason);
 }
 
-struct Outcome {
+struct PrefillOutcome {
   Rows logits;
   std::vector<std::byte> kv;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
+  friend bool operator==(const PrefillOutcome&, const PrefillOutcome&) = default;
 };
 
 /// Chunks of these sizes in turn, so that each size is met with many contexts; a decode step after every third.
-Outcome run(StepHarness& harness, const std::vector<int32_t>& chunks) {
-  Outcome outcome;
+PrefillOutcome run_prefill(StepHarness& harness, const std::vector<int32_t>& chunks) {
+  PrefillOutcome outcome;
   uint32_t seed = 0;
   for (int32_t round = 0; round < 3; ++round) {
     for (const int32_t chunk : chunks) {
@@ -62,18 +62,18 @@ Outcome run(StepHarness& harness, const std::vector<int32_t>& chunks) {
 class ReplayedPrefill : public ::testing::TestWithParam<Mode> {};
 
 TEST_P(ReplayedPrefill, GivesEagersBitsForEverySizeContextAndNumberOfThreads) {
-  StepHarness eager(options_for(Mode::kEager));
+  StepHarness eager(prefill_options(Mode::kEager));
   const std::vector<int32_t> chunks = {16, 5, 33, 2};
-  const Outcome expected = run(eager, chunks);
+  const PrefillOutcome expected = run_prefill(eager, chunks);
   for (const int threads : {1, 2, 5}) {
     for (const auto order : {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
       for (const bool discrete : {false, true}) {
-        StepHarness::Options options = options_for(GetParam(), threads);
+        StepHarness::Options options = prefill_options(GetParam(), threads);
         options.prefill_graph_tokens = {33, 2, 16};
         options.update_order = order;
         options.discrete = discrete;
         StepHarness harness(options);
-        EXPECT_EQ(run(harness, chunks), expected) << threads << " threads, order " << static_cast<int>(order);
+        EXPECT_EQ(run_prefill(harness, chunks), expected) << threads << " threads, order " << static_cast<int>(order);
         EXPECT_EQ(prefills(harness, StepReason::kReplayed), 3 * 2 * 3);
         EXPECT_EQ(prefills(harness, StepReason::kPrefill), 3 * 2) << "the size that is not captured";
       }
@@ -82,7 +82,7 @@ TEST_P(ReplayedPrefill, GivesEagersBitsForEverySizeContextAndNumberOfThreads) {
 }
 
 TEST_P(ReplayedPrefill, CapturesEachSizeOnceAndThenDispatchesOnlyWhatSplits) {
-  StepHarness::Options options = options_for(GetParam());
+  StepHarness::Options options = prefill_options(GetParam());
   options.prefill_graph_tokens = {16, 32};
   StepHarness harness(options);
   harness.runner().capture_prefill();
@@ -111,10 +111,10 @@ TEST_P(ReplayedPrefill, CapturesEachSizeOnceAndThenDispatchesOnlyWhatSplits) {
 }
 
 TEST_P(ReplayedPrefill, StepsOfSeveralSequencesOrOfAllLogitsRunNodeByNode) {
-  StepHarness::Options options = options_for(GetParam());
+  StepHarness::Options options = prefill_options(GetParam());
   options.prefill_graph_tokens = {4, 8};
   StepHarness harness(options);
-  StepHarness eager(options_for(Mode::kEager));
+  StepHarness eager(prefill_options(Mode::kEager));
   for (StepHarness* each : {&harness, &eager}) each->feed(2, tokens_of(8, 9));
   const std::vector<std::pair<int32_t, std::vector<int32_t>>> two = {{0, tokens_of(4, 1)}, {1, tokens_of(4, 2)}};
   EXPECT_EQ(harness.step(two), eager.step(two));
@@ -127,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ReplayedPrefill, ::testing::Values(Mode::kFull, 
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
 TEST(ReplayedPrefill, TracingAgainAfterEveryReplayGivesTheSameGraph) {
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness::Options options = prefill_options(Mode::kFull);
   options.prefill_graph_tokens = {8};
   options.retrace_every = 1;
   StepHarness harness(options);
@@ -138,27 +138,27 @@ TEST(ReplayedPrefill, TracingAgainAfterEveryReplayGivesTheSameGraph) {
 namespace {
 
 /// The model's linear kernel, which fails while it is captured for eight rows.
-ops::OpKernel healthy_linear;
+ops::OpKernel unbroken_linear;
 void linear_that_fails_to_capture_eight_rows(const ops::OpCall& call) {
   const bool capturing = call.stream->capture_info().status == device::CaptureStatus::kActive;
   if (capturing && call.inputs[0].size(0) == 8) throw Error(ErrorCode::kOutOfMemory, "no memory for eight rows");
-  healthy_linear.run(call);
+  unbroken_linear.run(call);
 }
 
 }  // namespace
 
 TEST(ReplayedPrefill, ASizeThatFailsToCaptureCostsOnlyItself) {
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness::Options options = prefill_options(Mode::kFull);
   options.prefill_graph_tokens = {8, 16};
   options.prepare = [](ops::Registry& registry) {
     ops::OpDef& linear = registry.get("linear");
-    healthy_linear = *linear.kernel("cpu");
-    ops::OpKernel failing = healthy_linear;
+    unbroken_linear = *linear.kernel("cpu");
+    ops::OpKernel failing = unbroken_linear;
     failing.run = linear_that_fails_to_capture_eight_rows;
     linear.set_kernel("cpu", failing);
   };
   StepHarness harness(options);
-  StepHarness eager(options_for(Mode::kEager));
+  StepHarness eager(prefill_options(Mode::kEager));
   set_log_level(LogLevel::kOff);
   for (const int32_t size : {8, 16, 8})
     EXPECT_EQ(harness.feed(0, tokens_of(size, 4)), eager.feed(0, tokens_of(size, 4)));
@@ -169,11 +169,11 @@ TEST(ReplayedPrefill, ASizeThatFailsToCaptureCostsOnlyItself) {
 }
 
 TEST(ReplayedPrefill, SizesBehindTheCaptureLimitRunNodeByNodeCounted) {
-  StepHarness::Options options = options_for(Mode::kFull);
+  StepHarness::Options options = prefill_options(Mode::kFull);
   options.prefill_graph_tokens = {8, 16};
   options.capture_limit = 1;
   StepHarness harness(options);
-  StepHarness eager(options_for(Mode::kEager));
+  StepHarness eager(prefill_options(Mode::kEager));
   set_log_level(LogLevel::kOff);
   harness.runner().capture_prefill();
   for (const int32_t size : {16, 8, 16})
@@ -184,7 +184,7 @@ TEST(ReplayedPrefill, SizesBehindTheCaptureLimitRunNodeByNodeCounted) {
 }
 
 TEST(ReplayedPrefill, ModesWithoutCaptureHaveNoSizes) {
-  StepHarness::Options options = options_for(Mode::kForceEager);
+  StepHarness::Options options = prefill_options(Mode::kForceEager);
   options.prefill_graph_tokens = {8};
   StepHarness harness(options);
   EXPECT_TRUE(harness.runner().prefill_sizes().empty());

@@ -15,7 +15,7 @@
 namespace reprise::replay {
 namespace {
 
-const std::filesystem::path kModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
+const std::filesystem::path kQuantizedModels = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models";
 const std::vector<int32_t> kPrompt = {1, 17, 300, 4, 9, 511, 26};
 
 /// A directory for a model, removed afterwards.
@@ -38,7 +38,7 @@ class ModelDirectory {
   std::filesystem::path path_;
 };
 
-StepHarness::Options options_for(const std::filesystem::path& model, Mode mode) {
+StepHarness::Options quantized_options(const std::filesystem::path& model, Mode mode) {
   StepHarness::Options options;
   options.model = model;
   options.mode = mode;
@@ -49,22 +49,22 @@ StepHarness::Options options_for(const std::filesystem::path& model, Mode mode) 
 }
 
 /// Logits of a prompt and of two decode steps.
-std::vector<Rows> run(const std::filesystem::path& model, Mode mode) {
-  StepHarness harness(options_for(model, mode));
+std::vector<Rows> run_quantized(const std::filesystem::path& model, Mode mode) {
+  StepHarness harness(quantized_options(model, mode));
   std::vector<Rows> logits = {harness.feed(0, kPrompt, 3, true)};
   for (const int32_t token : {5, 90}) logits.push_back(harness.decode({0}, {token}));
   return logits;
 }
 
 void expect_equal_bits_in_every_mode(const std::filesystem::path& model) {
-  const std::vector<Rows> eager = run(model, Mode::kEager);
+  const std::vector<Rows> eager = run_quantized(model, Mode::kEager);
   for (const Mode mode : {Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
-    EXPECT_EQ(run(model, mode), eager) << name_of(mode);
+    EXPECT_EQ(run_quantized(model, mode), eager) << name_of(mode);
   }
 }
 
-std::map<std::string, int64_t> matches_of(const std::filesystem::path& model) {
-  StepHarness harness(options_for(model, Mode::kFull));
+std::map<std::string, int64_t> model_matches(const std::filesystem::path& model) {
+  StepHarness harness(quantized_options(model, Mode::kFull));
   std::map<std::string, int64_t> matches;
   for (const compile::PassReport& report : harness.runner().decode_pass_reports()) {
     matches[report.pass] = report.matches;
@@ -74,7 +74,7 @@ std::map<std::string, int64_t> matches_of(const std::filesystem::path& model) {
 
 /// dense-w8a8-dynamic with biases of one value for every norm.
 void write_with_norm_biases(const std::filesystem::path& directory, float value) {
-  const std::filesystem::path source = kModels / "dense-w8a8-dynamic";
+  const std::filesystem::path source = kQuantizedModels / "dense-w8a8-dynamic";
   std::filesystem::copy(source / "config.json", directory / "config.json");
   const load::Checkpoint checkpoint = load::Checkpoint::open(source);
   std::vector<load::TensorSpec> specs;
@@ -105,14 +105,14 @@ TEST(QuantizedModels, StaticLayersOfOneInputMergeBehindANormThatQuantisesForThem
   ModelDirectory directory;
   load::QuantizeOptions options;
   options.scheme = load::LinearScheme::kW8A8;
-  for (const std::string& layer : load::static_layers(kModels / "dense", options)) {
+  for (const std::string& layer : load::static_layers(kQuantizedModels / "dense", options)) {
     options.ranges[layer] =
         layer.ends_with("o_proj") ? load::ActivationRange{-2.0f, 3.0f} : load::ActivationRange{-5.0f, 4.0f};
   }
   const std::filesystem::path model = directory.path() / "out";
-  load::quantize_checkpoint(kModels / "dense", model, options);
-  std::map<std::string, int64_t> matches = matches_of(model);
-  const int64_t layers = StepHarness(options_for(model, Mode::kEager)).model().info().layers;
+  load::quantize_checkpoint(kQuantizedModels / "dense", model, options);
+  std::map<std::string, int64_t> matches = model_matches(model);
+  const int64_t layers = StepHarness(quantized_options(model, Mode::kEager)).model().info().layers;
   EXPECT_EQ(matches["share_quantizations"], 3 * layers);
   EXPECT_EQ(matches["merge_linears"], 2 * layers);
   EXPECT_EQ(matches["add_rms_norm_quantize"], 2 * layers - 1) << "the first norm follows the embedding";
@@ -126,15 +126,15 @@ TEST(QuantizedModels, B35AsymmetricActivationsAreCloseToFloat) {
   ModelDirectory directory;
   load::QuantizeOptions options;
   options.scheme = load::LinearScheme::kW8A8;
-  StepHarness exact(options_for(kModels / "dense", Mode::kEager));
+  StepHarness exact(quantized_options(kQuantizedModels / "dense", Mode::kEager));
   std::vector<int32_t> text(40);
   for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<int32_t>(i * 37 % 512);
   options.ranges = model::observe_linear_inputs(exact.model(), exact.registry(), exact.device(), {text});
   // All of the range above zero is never used.
   for (auto& [layer, range] : options.ranges) range.largest = std::max(range.largest, -3 * range.least);
   const std::filesystem::path path = directory.path() / "out";
-  load::quantize_checkpoint(kModels / "dense", path, options);
-  StepHarness quantized(options_for(path, Mode::kFull));
+  load::quantize_checkpoint(kQuantizedModels / "dense", path, options);
+  StepHarness quantized(quantized_options(path, Mode::kFull));
   const Rows expected = exact.feed(0, text);
   const Rows found = quantized.feed(0, text);
   double dot = 0, a = 0, b = 0;
@@ -150,11 +150,12 @@ TEST(QuantizedModels, NormsAddTheBiasThatTheDescriptionNames) {
   ModelDirectory zeros, halves;
   write_with_norm_biases(zeros.path(), 0.0f);
   write_with_norm_biases(halves.path(), 0.5f);
-  EXPECT_EQ(run(zeros.path(), Mode::kFull), run(kModels / "dense-w8a8-dynamic", Mode::kFull));
-  EXPECT_NE(run(halves.path(), Mode::kFull), run(zeros.path(), Mode::kFull));
+  EXPECT_EQ(run_quantized(zeros.path(), Mode::kFull),
+            run_quantized(kQuantizedModels / "dense-w8a8-dynamic", Mode::kFull));
+  EXPECT_NE(run_quantized(halves.path(), Mode::kFull), run_quantized(zeros.path(), Mode::kFull));
   expect_equal_bits_in_every_mode(halves.path());
-  std::map<std::string, int64_t> matches = matches_of(halves.path());
-  const int64_t layers = StepHarness(options_for(halves.path(), Mode::kEager)).model().info().layers;
+  std::map<std::string, int64_t> matches = model_matches(halves.path());
+  const int64_t layers = StepHarness(quantized_options(halves.path(), Mode::kEager)).model().info().layers;
   EXPECT_EQ(matches["add_rms_norm_dynamic_quantize"], 2 * layers - 1);
   EXPECT_EQ(matches["embedding_rms_norm_quantize"], 1);
   EXPECT_EQ(matches["merge_linears"], 2 * layers);

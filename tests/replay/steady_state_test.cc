@@ -55,7 +55,7 @@ class RandomSteps {
   StepBatch batch_;
 };
 
-StepHarness::Options options_for(Mode mode, device::UpdateOrder order) {
+StepHarness::Options steady_options(Mode mode, device::UpdateOrder order) {
   StepHarness::Options options;
   options.model = std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense";
   options.mode = mode;
@@ -76,7 +76,7 @@ TEST_P(SteadyState, ThousandsOfRandomStepsCaptureEachBucketOnceAndAllocateNothin
   const auto [mode, order, wanted_steps] = GetParam();
   // Sanitizers see the same in fewer.
   const int steps = MallocCounter::available() ? wanted_steps : wanted_steps / 20;
-  StepHarness harness(options_for(mode, order));
+  StepHarness harness(steady_options(mode, order));
   GraphRunner& runner = harness.runner();
   RandomSteps source;
   std::set<int32_t> used;

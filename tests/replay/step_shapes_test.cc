@@ -46,7 +46,8 @@ class SyntheticModel {
   std::filesystem::path directory_;
 };
 
-StepHarness::Options options_for(const SyntheticModel& model, Mode mode, DType dtype, int threads, int32_t page_size) {
+StepHarness::Options shape_options(const SyntheticModel& model, Mode mode, DType dtype, int threads,
+                                   int32_t page_size) {
   StepHarness::Options options;
   options.model = model.path();
   options.mode = mode;
@@ -80,7 +81,7 @@ Rows run_across_cuts(StepHarness::Options options) {
   return rows;
 }
 
-void expect_finite(const Rows& rows) {
+void expect_finite_rows(const Rows& rows) {
   for (const std::vector<float>& row : rows) {
     for (const float value : row) ASSERT_TRUE(std::isfinite(value));
   }
@@ -95,12 +96,12 @@ TEST_P(HeadShapes, GiveTheSameBitsInEveryModeOnAnyThreadsAndPages) {
   for (const auto& [dtype, int8_kv] :
        {std::pair(DType::kF32, false), std::pair(DType::kBF16, false), std::pair(DType::kBF16, true)}) {
     const auto options = [&, the_type = dtype, the_int8 = int8_kv](Mode mode, int threads, int32_t page_size) {
-      StepHarness::Options result = options_for(model, mode, the_type, threads, page_size);
+      StepHarness::Options result = shape_options(model, mode, the_type, threads, page_size);
       result.int8_kv = the_int8;
       return result;
     };
     const Rows expected = run_across_cuts(options(Mode::kEager, 1, 16));
-    expect_finite(expected);
+    expect_finite_rows(expected);
     const std::vector<std::tuple<Mode, int, int32_t>> runs = {{Mode::kFull, 1, 1},
                                                               {Mode::kFull, 2, 7},
                                                               {Mode::kFull, 5, 256},
@@ -128,8 +129,8 @@ TEST(GraphRunner, RowsOfAMixedStepHaveTheBitsThatEachSequenceHasAlone) {
   for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
     for (const int threads : {1, 2, 5}) {
       std::mt19937 random(17);
-      StepHarness mixed(options_for(model, mode, DType::kBF16, threads, 16));
-      StepHarness alone(options_for(model, Mode::kEager, DType::kBF16, 1, 7));
+      StepHarness mixed(shape_options(model, mode, DType::kBF16, threads, 16));
+      StepHarness alone(shape_options(model, Mode::kEager, DType::kBF16, 1, 7));
       // New tokens of each sequence by step; 0: not in the step. Prefill, decode, chunks, and a few tokens verified.
       const std::vector<std::vector<size_t>> steps = {{20, 0, 3, 0, 0}, {1, 250, 1, 0, 5}, {1, 8, 1, 300, 1},
                                                       {9, 1, 0, 1, 10}, {1, 1, 1, 1, 1},   {2, 1, 16, 17, 1}};
@@ -141,7 +142,7 @@ TEST(GraphRunner, RowsOfAMixedStepHaveTheBitsThatEachSequenceHasAlone) {
         }
         Rows expected;
         for (const auto& [sequence, tokens] : batch) expected.push_back(alone.feed(sequence, tokens).back());
-        expect_finite(expected);
+        expect_finite_rows(expected);
         EXPECT_EQ(mixed.step(batch), expected) << name_of(mode) << " with " << threads << " threads";
       }
       for (int32_t sequence = 0; sequence < 5; ++sequence) {
@@ -157,12 +158,12 @@ TEST(GraphRunner, B80EachInstructionSetGivesItsOwnBitsInEveryModeAndAllAreClose)
     Rows first;
     for (const kernels::cpu::InstructionSet set : kernels::cpu::available_instruction_sets()) {
       const auto run = [&](Mode mode, int threads, int32_t page_size) {
-        StepHarness::Options options = options_for(model, mode, dtype, threads, page_size);
+        StepHarness::Options options = shape_options(model, mode, dtype, threads, page_size);
         options.prepare = [set](ops::Registry& registry) { kernels::cpu::register_cpu_kernels(registry, set); };
         return run_across_cuts(std::move(options));
       };
       const Rows expected = run(Mode::kEager, 1, 16);
-      expect_finite(expected);
+      expect_finite_rows(expected);
       EXPECT_EQ(run(Mode::kFull, 2, 7), expected) << kernels::cpu::name_of(set) << " " << name_of(dtype);
       EXPECT_EQ(run(Mode::kForceEager, 5, 256), expected) << kernels::cpu::name_of(set) << " " << name_of(dtype);
       if (first.empty()) first = expected;
@@ -186,7 +187,7 @@ TEST(GraphRunner, MoreKeysThanTheTablesHoldAreRefusedInEveryModeAndTheNextStepRu
   const auto orders = {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate};
   for (const Mode mode : {Mode::kEager, Mode::kAotEager, Mode::kForceEager, Mode::kFull}) {
     for (const device::UpdateOrder order : orders) {
-      StepHarness::Options options = options_for(model, mode, DType::kF32, 2, 16);
+      StepHarness::Options options = shape_options(model, mode, DType::kF32, 2, 16);
       options.pages_per_sequence = 2;
       options.update_order = order;
       StepHarness harness(options);

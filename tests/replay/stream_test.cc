@@ -18,33 +18,33 @@
 namespace reprise::replay {
 namespace {
 
-constexpr int32_t kVocabulary = 40;
-constexpr int64_t kChannels = 48;
-constexpr int64_t kWidth = 4;
-constexpr int32_t kScratch = 8;
-constexpr int32_t kSequences = 5;
+constexpr int32_t kStreamVocabulary = 40;
+constexpr int64_t kStreamChannels = 48;
+constexpr int64_t kStreamWidth = 4;
+constexpr int32_t kStreamScratch = 8;
+constexpr int32_t kStreamSequences = 5;
 
 /// Limits that launches of the convolution ran under, by whether they were captured, issued again or neither.
 std::vector<int> captured_limits, other_limits;
-ops::OpKernel honest_convolution;
+ops::OpKernel plain_convolution;
 void note_limit(const ops::OpCall& call) {
   const bool capturing = call.stream->capture_info().status == device::CaptureStatus::kActive;
   (capturing ? captured_limits : other_limits).push_back(call.stream->core_limit().matrix_cores);
-  honest_convolution.run(call);
+  plain_convolution.run(call);
 }
 
 /// Two convolutions beside each other, whose sum goes to the head.
 class TwoStreamModel {
  public:
   TwoStreamModel(const ops::Registry& registry, device::Device& device) : device_(device) {
-    table_ = random({kVocabulary, kChannels});
+    table_ = random({kStreamVocabulary, kStreamChannels});
     ops::EagerDispatcher dispatcher(registry, device, device.default_stream());
     ops::ForwardContext context(dispatcher);
-    head_.weight = ops::pack_linear_weight(context, random({kVocabulary, kChannels}));
+    head_.weight = ops::pack_linear_weight(context, random({kStreamVocabulary, kStreamChannels}));
     device.synchronize();
     for (int i = 0; i < 2; ++i) {
-      weights_.push_back(random({kChannels, kWidth}));
-      const TensorMeta state(DType::kF32, {kScratch + kSequences, kWidth - 1, kChannels});
+      weights_.push_back(random({kStreamChannels, kStreamWidth}));
+      const TensorMeta state(DType::kF32, {kStreamScratch + kStreamSequences, kStreamWidth - 1, kStreamChannels});
       states_.emplace_back(state, device.allocate(state.contiguous_bytes()));
       device.fill(states_.back().data(), 0, state.contiguous_bytes());
     }
@@ -98,12 +98,12 @@ struct Setting {
 };
 
 /// Reads prompts of lengths 1 to 5, then decodes batches of 1 to 5 rows, twice; all logits.
-std::vector<float> run(const Setting& setting, StepReason decode_reason) {
+std::vector<float> run_stream(const Setting& setting, StepReason decode_reason) {
   ops::Registry registry = ops::make_catalogue();
   kernels::cpu::register_cpu_kernels(registry);
   ops::OpDef& convolution = registry.get("causal_conv1d");
-  honest_convolution = *convolution.kernel("cpu");
-  ops::OpKernel kernel = honest_convolution;
+  plain_convolution = *convolution.kernel("cpu");
+  ops::OpKernel kernel = plain_convolution;
   kernel.run = note_limit;
   convolution.set_kernel("cpu", kernel);
   captured_limits.clear();
@@ -114,39 +114,39 @@ std::vector<float> run(const Setting& setting, StepReason decode_reason) {
   options.mode = setting.mode;
   options.splitting_ops = {"causal_conv1d"};
   options.buckets.sizes = {1, 2, 4, 8};
-  options.buckets.max_running = kScratch;
-  options.scratch_slots = kScratch;
+  options.buckets.max_running = kStreamScratch;
+  options.scratch_slots = kStreamScratch;
   options.sequence_state = true;
   options.poison = true;
   options.update_order = setting.order;
   options.retrace_every = 1;
   GraphRunner runner(
-      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kVocabulary, {},
+      registry, *device, [&](ops::ForwardContext& context) { return model.forward(context); }, kStreamVocabulary, {},
       options);
   std::vector<float> logits;
-  std::vector<int32_t> lengths(kSequences, 0);
+  std::vector<int32_t> lengths(kStreamSequences, 0);
   const auto step = [&](int32_t first, int32_t rows, int32_t tokens) {
     StepBatch batch;
     batch.max_pages = 1;
     for (int32_t sequence = first; sequence < first + rows; ++sequence) {
       int32_t& length = lengths[static_cast<size_t>(sequence)];
       for (int32_t i = 0; i < tokens; ++i) {
-        batch.token_ids.push_back((sequence * 7 + length * 3) % kVocabulary);
+        batch.token_ids.push_back((sequence * 7 + length * 3) % kStreamVocabulary);
         batch.positions.push_back(length++);
         batch.slots.push_back(0);
       }
       batch.query_lengths.push_back(tokens);
       batch.kv_lengths.push_back(length);
-      batch.sequence_slots.push_back(kScratch + sequence);
+      batch.sequence_slots.push_back(kStreamScratch + sequence);
       batch.block_tables.push_back(0);
     }
     const LogitsView view = runner.run(batch);
     for (int32_t row = 0; row < view.rows; ++row)
       logits.insert(logits.end(), view.row(row).begin(), view.row(row).end());
   };
-  for (int32_t sequence = 0; sequence < kSequences; ++sequence) step(sequence, 1, 2 + sequence);
+  for (int32_t sequence = 0; sequence < kStreamSequences; ++sequence) step(sequence, 1, 2 + sequence);
   for (int32_t round = 0; round < 2; ++round) {
-    for (int32_t rows = 1; rows <= kSequences; ++rows) step(0, rows, 1);
+    for (int32_t rows = 1; rows <= kStreamSequences; ++rows) step(0, rows, 1);
   }
   const StepCounters& counters = runner.counters();
   EXPECT_EQ(counters.steps(StepKind::kDecode, decode_reason), counters.steps(StepKind::kDecode));
@@ -154,28 +154,28 @@ std::vector<float> run(const Setting& setting, StepReason decode_reason) {
 }
 
 TEST(TwoStreams, EveryModeGivesTheBitsOfEager) {
-  const std::vector<float> eager = run({Mode::kEager, 1}, StepReason::kModeEager);
+  const std::vector<float> eager = run_stream({Mode::kEager, 1}, StepReason::kModeEager);
   ASSERT_FALSE(eager.empty());
   for (const float value : eager) ASSERT_TRUE(std::isfinite(value));
   for (const int threads : {1, 2, 5}) {
-    EXPECT_EQ(run({Mode::kEager, threads}, StepReason::kModeEager), eager) << threads;
-    EXPECT_EQ(run({Mode::kAotEager, threads}, StepReason::kModeEager), eager) << threads;
-    EXPECT_EQ(run({Mode::kForceEager, threads}, StepReason::kModeEager), eager) << threads;
-    EXPECT_EQ(run({Mode::kFull, threads}, StepReason::kReplayed), eager) << threads;
-    EXPECT_EQ(run({Mode::kFull, threads, device::UpdateOrder::kReplayThenUpdate}, StepReason::kReplayed), eager)
+    EXPECT_EQ(run_stream({Mode::kEager, threads}, StepReason::kModeEager), eager) << threads;
+    EXPECT_EQ(run_stream({Mode::kAotEager, threads}, StepReason::kModeEager), eager) << threads;
+    EXPECT_EQ(run_stream({Mode::kForceEager, threads}, StepReason::kModeEager), eager) << threads;
+    EXPECT_EQ(run_stream({Mode::kFull, threads}, StepReason::kReplayed), eager) << threads;
+    EXPECT_EQ(run_stream({Mode::kFull, threads, device::UpdateOrder::kReplayThenUpdate}, StepReason::kReplayed), eager)
         << threads;
   }
 }
 
 TEST(TwoStreams, PiecewiseSaysThatItCannotCutThemAndRunsEagerly) {
-  const std::vector<float> eager = run({Mode::kEager, 2}, StepReason::kModeEager);
-  EXPECT_EQ(run({Mode::kPiecewise, 2}, StepReason::kCaptureFailed), eager);
+  const std::vector<float> eager = run_stream({Mode::kEager, 2}, StepReason::kModeEager);
+  EXPECT_EQ(run_stream({Mode::kPiecewise, 2}, StepReason::kCaptureFailed), eager);
 }
 
 TEST(TwoStreams, TaskUpdatesIssueLaunchesUnderTheLimitThatTheyWereCapturedWith) {
   for (const device::UpdateOrder order :
        {device::UpdateOrder::kUpdateThenReplay, device::UpdateOrder::kReplayThenUpdate}) {
-    run({Mode::kFull, 2, order}, StepReason::kReplayed);
+    run_stream({Mode::kFull, 2, order}, StepReason::kReplayed);
     // The side stream's convolution comes first; four buckets were used.
     EXPECT_EQ(captured_limits, (std::vector<int>{1, 0, 1, 0, 1, 0, 1, 0}));
     // Five prompts node by node, and ten decode steps.

@@ -14,7 +14,7 @@ constexpr int32_t kPadding = -1;
 
 /// Tiling: the first row of each sequence and the last one's end, the number of each (kPadding: padding), and whether
 /// it has a state.
-void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+void plan_convolution(const ops::OpCall& call, ops::Tiling& tiling) {
   ops::check_convolution_lists(call);
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
@@ -81,7 +81,7 @@ GatheredStates gather(Composer& c, const TensorView& states, const TensorView& s
   return gathered;
 }
 
-void compose(Composer& c) {
+void compose_convolution(Composer& c) {
   const TensorView y = c.output(0);
   const TensorView weight = c.input(1);
   const int64_t channels = weight.sizes[0];
@@ -111,9 +111,9 @@ void compose(Composer& c) {
 
 void register_convolution(ops::Registry& registry, const Resources& resources) {
   registry.get("causal_conv1d")
-      .set_kernel(std::string(kDeviceName), {.run = run_composed<compose>,
-                                             .plan = plan,
-                                             .max_workspace = measure_composed<compose>,
+      .set_kernel(std::string(kDeviceName), {.run = run_composed<compose_convolution>,
+                                             .plan = plan_convolution,
+                                             .max_workspace = measure_composed<compose_convolution>,
                                              .resources = resources});
 }
 

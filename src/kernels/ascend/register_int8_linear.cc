@@ -5,7 +5,7 @@
 namespace reprise::kernels::ascend {
 namespace {
 
-constexpr size_t kX = 0, kWeight = 1, kScale = 2, kRowScales = 3, kQuantBias = 4, kBias = 5;
+constexpr size_t kInput = 0, kWeight = 1, kScale = 2, kRowScales = 3, kQuantBias = 4, kBias = 5;
 
 struct Int8Product {
   TensorView x, matrix, scale, row_scales, bias, y;
@@ -41,7 +41,7 @@ void scale_sums(Composer& c, Int8Product p, const TensorView& bias, bool has_inp
 }
 
 void compose_int8_linear(Composer& c) {
-  const TensorView given = c.input(kX);
+  const TensorView given = c.input(kInput);
   const TensorView x = (given.lies_in_rows() ? given : without_gaps(c, given)).as_rows();
   Int8Product product{.x = x,
                       .matrix = TensorView::matrix_of(c.call().inputs[kWeight]),

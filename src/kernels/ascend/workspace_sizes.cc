@@ -9,7 +9,7 @@ namespace reprise::kernels::ascend {
 namespace {
 
 /// More than the calls of some models' steps; shapes that never come again must not stay.
-constexpr size_t kMostKept = 8192;
+constexpr size_t kMostSizes = 8192;
 
 class Hasher {
  public:
@@ -61,7 +61,7 @@ std::optional<size_t> WorkspaceSizes::find(uint64_t key) const {
 
 void WorkspaceSizes::add(uint64_t key, size_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (sizes_.size() >= kMostKept) sizes_.clear();
+  if (sizes_.size() >= kMostSizes) sizes_.clear();
   sizes_[key] = bytes;
 }
 

@@ -9,7 +9,7 @@
 namespace reprise::kernels::cpu {
 namespace {
 
-void plan(const ops::OpCall& call, ops::Tiling& tiling) {
+void plan_convolution(const ops::OpCall& call, ops::Tiling& tiling) {
   ops::check_convolution_lists(call);
   const std::span<const int32_t> queries = call.lists[0].values;
   const std::span<const int32_t> keys = call.lists[1].values;
@@ -25,7 +25,7 @@ void plan(const ops::OpCall& call, ops::Tiling& tiling) {
 }
 
 template <InstructionSet kSet>
-void run(const ops::OpCall& call) {
+void run_convolution(const ops::OpCall& call) {
   static const NamedKernels<2> kernels("causal_conv1d", kSet, causal_conv1d_kernels(kSet).causal_conv1d, kElementNames);
   const Tensor& x = call.inputs[0];
   const Tensor& weight = call.inputs[1];
@@ -56,7 +56,8 @@ void run(const ops::OpCall& call) {
 void register_convolution(ops::Registry& registry, InstructionSet set) {
   with_instruction_set(set, [&](auto constant) {
     registry.get("causal_conv1d")
-        .set_kernel(std::string(kDeviceName), {.run = run<decltype(constant)::value>, .plan = plan});
+        .set_kernel(std::string(kDeviceName),
+                    {.run = run_convolution<decltype(constant)::value>, .plan = plan_convolution});
   });
 }
 

@@ -14,7 +14,7 @@
 namespace reprise::device::cpu {
 namespace {
 
-CpuStream& cpu_stream(Stream& stream) { return dynamic_cast<CpuStream&>(stream); }
+CpuStream& graph_stream(Stream& stream) { return dynamic_cast<CpuStream&>(stream); }
 
 class GraphAsData : public testing::Test {
  protected:
@@ -134,7 +134,7 @@ TEST_F(GraphAsData, PaddingOfArgumentsIsNoPartOfThem) {
     arguments->data = storage->data();
     arguments->value = 1;
     stream_->begin_capture(CaptureMode::kThreadLocal);
-    cpu_stream(*stream_).launch(kNothing, 1, *arguments);
+    graph_stream(*stream_).launch(kNothing, 1, *arguments);
     hashes.insert(stream_->end_capture()->hash(true));
   }
   EXPECT_EQ(hashes.size(), 1u);
@@ -219,8 +219,8 @@ TEST_P(ReplayCost, ALaunchCallsItsKernelAFewTimesWhateverItsTiles) {
   const auto stream = device_->create_stream();
   std::atomic<int> calls = 0;
   stream->begin_capture(CaptureMode::kThreadLocal);
-  for (int i = 0; i < 10; ++i) cpu_stream(*stream).launch(kCount, 1000, Arguments{&calls});
-  cpu_stream(*stream).launch(kCount, 0, Arguments{&calls});
+  for (int i = 0; i < 10; ++i) graph_stream(*stream).launch(kCount, 1000, Arguments{&calls});
+  graph_stream(*stream).launch(kCount, 0, Arguments{&calls});
   const auto graph = stream->end_capture();
   graph->replay(*stream);
   stream->synchronize();

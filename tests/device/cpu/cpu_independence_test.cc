@@ -14,7 +14,7 @@
 namespace reprise::device::cpu {
 namespace {
 
-CpuStream& cpu_stream(Stream& stream) { return dynamic_cast<CpuStream&>(stream); }
+CpuStream& independent_stream(Stream& stream) { return dynamic_cast<CpuStream&>(stream); }
 
 // ---- which launches are independent
 
@@ -104,7 +104,7 @@ TEST_P(IndependentLaunches, RunAtTheSameTime) {
     for (const size_t place : {size_t{0}, size_t{8}}) {
       const MemoryAccess access = overlap ? writes(0, 8) : writes(place, place + 8);
       stream_->declare_accesses({&access, 1});
-      cpu_stream(*stream_).launch(kMeet, 1, arguments);
+      independent_stream(*stream_).launch(kMeet, 1, arguments);
     }
     const auto graph = stream_->end_capture();
     int together = 0;
@@ -167,7 +167,7 @@ TEST_P(IndependentLaunches, GiveWhatTheyGiveOneAfterTheOther) {
     const MemoryAccess accesses[] = {{cells.data() + a.from, static_cast<size_t>(count) * 8, false},
                                      {cells.data() + a.to, static_cast<size_t>(writes_count) * 8, true}};
     if (launches.size() % 7 != 3) stream.declare_accesses(accesses);
-    cpu_stream(stream).launch(kSum, writes_count, a);
+    independent_stream(stream).launch(kSum, writes_count, a);
     stream.declare_accesses({});
     if (on_side) {
       side->record(*join);

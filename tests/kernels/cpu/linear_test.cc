@@ -11,7 +11,7 @@ namespace {
 class LinearTest : public KernelTest {};
 REPRISE_KERNEL_TESTS(LinearTest);
 
-struct Problem {
+struct LinearProblem {
   int64_t rows, inputs, outputs;
 };
 
@@ -24,7 +24,7 @@ Buffer pack(InstructionSet set, const Buffer& weight, Element element, int64_t o
 }
 
 /// Runs one product against double arithmetic. Rows of x and y have gaps; those of y must stay as they were.
-Buffer multiply(InstructionSet set, Element x_element, Element w_element, Element y_element, const Problem& p,
+Buffer multiply(InstructionSet set, Element x_element, Element w_element, Element y_element, const LinearProblem& p,
                 bool with_bias, const std::vector<float>& x_values, const std::vector<float>& w_values) {
   const int64_t x_stride = p.inputs + 3;
   const int64_t y_stride = p.outputs + 5;
@@ -70,7 +70,7 @@ Buffer multiply(InstructionSet set, Element x_element, Element w_element, Elemen
   return y;
 }
 
-void multiply_random(InstructionSet set, const Problem& p) {
+void multiply_random(InstructionSet set, const LinearProblem& p) {
   int variant = 0;
   for (Element x : kBothElements) {
     for (Element w : kBothElements) {
@@ -90,20 +90,20 @@ TEST_P(LinearTest, MatchesDoubleArithmeticForOddSizes) {
       for (int64_t outputs : {1, 15, 16, 33, 65}) multiply_random(GetParam(), {rows, inputs, outputs});
     }
   }
-  for (const Problem& p : {Problem{0, 5, 7},
-                           {3, 0, 7},
-                           {3, 5, 0},
-                           {33, 31, 129},
-                           {64, 129, 31},
-                           {193, 3, 82},
-                           {7, 600, 20},
-                           {2, 513, 33}}) {
+  for (const LinearProblem& p : {LinearProblem{0, 5, 7},
+                                 {3, 0, 7},
+                                 {3, 5, 0},
+                                 {33, 31, 129},
+                                 {64, 129, 31},
+                                 {193, 3, 82},
+                                 {7, 600, 20},
+                                 {2, 513, 33}}) {
     multiply_random(GetParam(), p);
   }
 }
 
 TEST_P(LinearTest, GivesARowTheSameBitsAloneAndAmongOthers) {
-  const Problem p{197, 131, 70};
+  const LinearProblem p{197, 131, 70};
   for (Element x_element : kBothElements) {
     for (Element w_element : kBothElements) {
       const std::vector<float> x = random_values(p.rows * p.inputs, x_element, 5);
@@ -121,8 +121,8 @@ TEST_P(LinearTest, GivesARowTheSameBitsAloneAndAmongOthers) {
 }
 
 TEST_P(LinearTest, GivesTheSameBitsHoweverItWalksOverTheWeight) {
-  for (const Problem& p :
-       {Problem{1, 67, 305}, {2, 1, 70}, {7, 130, 305}, {8, 515, 273}, {33, 65, 100}, {107, 9, 305}}) {
+  for (const LinearProblem& p :
+       {LinearProblem{1, 67, 305}, {2, 1, 70}, {7, 130, 305}, {8, 515, 273}, {33, 65, 100}, {107, 9, 305}}) {
     for (Element x_element : kBothElements) {
       for (Element w_element : kBothElements) {
         SCOPED_TRACE(testing::Message() << p.rows << "x" << p.inputs << "x" << p.outputs);
@@ -140,7 +140,7 @@ TEST_P(LinearTest, GivesTheSameBitsHoweverItWalksOverTheWeight) {
 }
 
 TEST_P(LinearTest, KeepsNaNOfOneRowOutOfTheOthers) {
-  const Problem p{13, 40, 50};
+  const LinearProblem p{13, 40, 50};
   std::vector<float> x = random_values(p.rows * p.inputs, Element::kBf16, 7);
   const std::vector<float> w = random_values(p.outputs * p.inputs, Element::kBf16, 8);
   for (int64_t k = 0; k < p.inputs; ++k) x[size_t(6 * p.inputs + k)] = std::numeric_limits<float>::quiet_NaN();

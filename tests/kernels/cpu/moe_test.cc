@@ -17,11 +17,11 @@ REPRISE_KERNEL_TESTS(MoeTest);
 
 int32_t* integers(Buffer& buffer) { return static_cast<int32_t*>(buffer.data()); }
 
-constexpr int64_t kSizes[] = {1, 3, 31, 63, 64, 65, 129, 1000};
+constexpr int64_t kMoeSizes[] = {1, 3, 31, 63, 64, 65, 129, 1000};
 
 TEST_P(MoeTest, GatingKeepsTheLargestAndWritesNothingElse) {
   for (const Element element : kBothElements) {
-    for (const int64_t experts : kSizes) {
+    for (const int64_t experts : kMoeSizes) {
       for (const int64_t top_k : {int64_t{1}, std::min<int64_t>(8, experts), std::min<int64_t>(65, experts)}) {
         const int64_t tokens = 5;
         const int64_t stride = experts + 3;
@@ -78,7 +78,7 @@ GroupedRows rows_into(Buffer& y) {
 
 TEST_P(MoeTest, GroupedLinearStaysInItsRowsAndClearsThoseOfNoExpert) {
   for (const Element element : kBothElements) {
-    for (const int64_t outputs : kSizes) {
+    for (const int64_t outputs : kMoeSizes) {
       const int64_t inputs = 37;
       const Buffer weight = Buffer::from(element, random_values(kExperts * outputs * inputs, element, 2));
       std::vector<float> x_values = random_values(kRows * inputs, element, 3);
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Int8MoeTest, testing::ValuesIn(int8_paths()),
                          [](const testing::TestParamInfo<Int8Path>& tested) { return tested.param.name; });
 
 TEST_P(Int8MoeTest, GroupedLinearIsExactAtTheExtremesHoweverItWalksOverTheWeights) {
-  for (const int64_t inputs : kSizes) {
+  for (const int64_t inputs : kMoeSizes) {
     if (GetParam().emulated && inputs > 31) continue;
     const int64_t outputs = 153;
     // The largest products, of either sign.
@@ -221,7 +221,7 @@ TEST_P(Int8MoeTest, GroupedLinearIsExactAtTheExtremesHoweverItWalksOverTheWeight
 
 TEST_P(MoeTest, CombineAddsInTheOrderOfTheChoice) {
   for (const Element element : kBothElements) {
-    for (const int64_t columns : kSizes) {
+    for (const int64_t columns : kMoeSizes) {
       const int64_t tokens = 3;
       const int64_t top_k = 3;
       const std::vector<float> values = random_values(9 * columns, element, 4);

@@ -8,12 +8,12 @@
 namespace reprise::kernels::cpu {
 namespace {
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kQuietNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// Fills a buffer [tokens, token_stride] whose heads lie head_stride apart; NaN in the gaps.
 Buffer strided(Element element, const std::vector<float>& values, int64_t tokens, int64_t heads, int64_t width,
                int64_t token_stride, int64_t head_stride) {
-  Buffer buffer = Buffer::from(element, std::vector<float>(size_t(tokens * token_stride), kNaN));
+  Buffer buffer = Buffer::from(element, std::vector<float>(size_t(tokens * token_stride), kQuietNaN));
   for (int64_t i = 0; i < tokens * heads * width; ++i) {
     buffer.set(i / width / heads * token_stride + i / width % heads * head_stride + i % width, values[size_t(i)]);
   }
@@ -59,7 +59,7 @@ TEST_P(NormTest, NormalisesEachHeadOfEachToken) {
 TEST_P(NormTest, KeepsNaNOfOneRowAndWorksInPlace) {
   const int64_t width = 40;
   std::vector<float> values = random_values(3 * width, Element::kBf16, 1);
-  values[size_t(width)] = kNaN;
+  values[size_t(width)] = kQuietNaN;
   Buffer x = Buffer::from(Element::kBf16, values);
   const Buffer weight = Buffer::from(Element::kF32, std::vector<float>(size_t(width), 1.0f));
   const RmsNormArguments arguments{
