@@ -52,8 +52,8 @@ class Library {
  public:
   class Implementation;
 
-  /// A library on a device of this build: "auto" or "cpu". `threads` 0: as many as CPU quota and affinity allow. Throws
-  /// kUnsupported for other names.
+  /// A library on a device of this build: "auto", "cpu", "ascend" or "ascend:N". `threads` of the CPU, 0: as many as
+  /// its quota and affinity allow. Throws kInvalidArgument for other names, kNotFound without such a device.
   static Library open(std::string_view device = "auto", int threads = 0);
   /// A library on a device that the caller made, with operators that have kernels for it.
   Library(std::unique_ptr<device::Device> device, ops::Registry registry);

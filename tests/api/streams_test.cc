@@ -1,4 +1,6 @@
 #include "api/library_test_support.h"
+#include "device/ascend/ascend_device.h"
+#include "kernels/ascend/register_ascend_kernels.h"
 
 namespace reprise {
 namespace {
@@ -34,6 +36,24 @@ auto one_stream() {
   };
 }
 
+constexpr int kAscend = 0;
+
+/// On the CPU with so many threads, or on the Ascend device over the emulator.
+Library open_library(int threads) {
+  if (threads != kAscend) return Library::open("cpu", threads);
+#ifdef REPRISE_EMULATOR_DIR
+  device::ascend::AscendOptions options;
+  options.library.folder = REPRISE_EMULATOR_DIR;
+  options.wait_limit_ms = 60000;
+  ops::Registry registry = ops::make_catalogue();
+  auto device = device::ascend::create_ascend_device(options);
+  kernels::ascend::register_ascend_kernels(registry, *device);
+  return {std::move(device), std::move(registry)};
+#else
+  throw Error(ErrorCode::kUnsupported, "there is no emulator in this build");
+#endif
+}
+
 class StreamsOfMethods : public ::testing::TestWithParam<int> {
  protected:
   template <typename Callable>
@@ -51,7 +71,7 @@ class StreamsOfMethods : public ::testing::TestWithParam<int> {
     return contents;
   }
 
-  Library library_ = Library::open("cpu", GetParam());
+  Library library_ = open_library(GetParam());
   MethodCounters counters_;
 };
 
@@ -179,6 +199,9 @@ TEST_P(StreamsOfMethods, AMethodCalledOnASideStreamOfAnotherWaitsForItAndIsWaite
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, StreamsOfMethods, ::testing::Values(1, 2, 5));
+#ifdef REPRISE_EMULATOR_DIR
+INSTANTIATE_TEST_SUITE_P(Ascend, StreamsOfMethods, ::testing::Values(kAscend));
+#endif
 
 }  // namespace
 }  // namespace reprise

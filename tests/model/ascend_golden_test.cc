@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "device/ascend/ascend_device.h"
@@ -91,8 +93,9 @@ double difference(const Rows& actual, const Rows& expected) {
 
 class AscendGolden : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(AscendGolden, LogitsAreNearTheCpusAndTheSameInEveryMode) {
-  const StepHarness::Options plain = options_of(GetParam(), Mode::kEager);
+/// `model`: a name, or an absolute path.
+void expect_the_same_in_every_mode(const std::string& model, DType input_scales) {
+  const StepHarness::Options plain = options_of(model, Mode::kEager);
   const std::vector<int32_t> ids = longest_prompt(plain.model);
   ASSERT_GE(ids.size(), 4u);
   StepHarness cpu(plain);
@@ -100,7 +103,11 @@ TEST_P(AscendGolden, LogitsAreNearTheCpusAndTheSameInEveryMode) {
   Rows first;
   for (const Mode mode : {Mode::kEager, Mode::kForceEager, Mode::kPiecewise, Mode::kFull}) {
     SCOPED_TRACE(name_of(mode));
-    StepHarness harness(on_ascend(GetParam(), mode));
+    StepHarness harness(on_ascend(model, mode));
+    for (const auto& [name, tensor] : harness.model().named_parameters()) {
+      if (!name.ends_with(".input_scale")) continue;
+      EXPECT_EQ(tensor.dtype(), input_scales) << name;
+    }
     const Rows rows = run(harness, ids);
     ASSERT_EQ(rows.size(), expected.size());
     if (first.empty()) {
@@ -112,6 +119,40 @@ TEST_P(AscendGolden, LogitsAreNearTheCpusAndTheSameInEveryMode) {
     const StepCounters& counters = harness.runner().counters();
     EXPECT_EQ(counters.steps(StepKind::kDecode), counters.steps(StepKind::kDecode, StepReason::kReplayed));
   }
+}
+
+TEST_P(AscendGolden, LogitsAreNearTheCpusAndTheSameInEveryMode) {
+  expect_the_same_in_every_mode(GetParam(), DType::kF32);
+}
+
+/// A copy of a model whose static scales are such that bfloat16 holds them.
+std::filesystem::path with_short_scales(const std::filesystem::path& model) {
+  const std::filesystem::path copy = std::filesystem::path(testing::TempDir()) / "ascend_golden_short_scales";
+  std::filesystem::remove_all(copy);
+  std::filesystem::copy(model, copy);
+  const load::SafetensorsFile file = load::SafetensorsFile::open(model / "model.safetensors");
+  const std::span<const std::byte> bytes = file.file()->bytes();
+  std::fstream changed(copy / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  for (const load::StoredTensor& tensor : file.tensors()) {
+    if (!tensor.name.ends_with(".input_scale") || tensor.dtype != DType::kF32) continue;
+    for (size_t at = 0; at < tensor.bytes.size(); at += sizeof(float)) {
+      changed.seekp(tensor.bytes.data() - bytes.data() + static_cast<std::ptrdiff_t>(at));
+      changed.write("\0\0", 2);  // the lower half of the mantissa
+    }
+  }
+  EXPECT_TRUE(changed.flush());
+  return copy;
+}
+
+// What was stored in the compute dtype, as checkpoints of ModelSlim are: fused norms take such scales as they are.
+TEST(AscendGoldenScales, ThatBfloat16HoldsAreOfTheDtypeOfTheRows) {
+  const std::filesystem::path model =
+      with_short_scales(std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense-w8a8-static");
+  expect_the_same_in_every_mode(model.string(), DType::kBF16);
+  StepHarness fused(on_ascend(model.string(), Mode::kFull));
+  EXPECT_NE(fused.runner().program_text(1).find("AddRmsNormQuant"), std::string::npos)
+      << fused.runner().program_text(1);
+  std::filesystem::remove_all(model);
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, AscendGolden,

@@ -7,12 +7,15 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "device/ascend/ascend_device.h"
 #include "device/ascend/library_under_test.h"
+#include "device/cpu/cpu_device.h"
 #include "kernels/ascend/register_ascend_kernels.h"
+#include "kernels/cpu/register_cpu_kernels.h"
 #include "ops/conformance_cases.h"
 #include "ops/device_under_test.h"
 #include "ops/host_tensor.h"
@@ -155,6 +158,24 @@ TEST_P(AscendConformance, AgreesWithTheReference) {
       compare();
     }
     if (HasFailure()) return;
+  }
+}
+
+TEST(CpuKernels, RefuseVectorsOfBfloat16ByName) {
+  DeviceUnderTest cpu(device::cpu::create_cpu_device({.threads = 1}),
+                      [](Registry& registry, device::Device&) { kernels::cpu::register_cpu_kernels(registry); });
+  for (const auto& [op, places] : kVectors) {
+    SCOPED_TRACE(op);
+    std::vector<ConformanceCase> cases = conformance_cases(op);
+    const auto one = std::find_if(cases.begin(), cases.end(), narrow_vectors);
+    ASSERT_NE(one, cases.end());
+    try {
+      cpu.run(*one);
+      ADD_FAILURE() << "is not refused";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find("take as float32 only"), std::string::npos) << error.what();
+    }
   }
 }
 
