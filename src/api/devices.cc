@@ -103,6 +103,10 @@ std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int nu
     throw Error(ErrorCode::kUnsupported, "models cannot run on ascend:{}: {}", number, why)
         .remedy("use an NPU of another kind (`reprise devices` tells what each lacks), or --device cpu");
   }
+  const char* execute = std::getenv("REPRISE_ACL_EXECUTE");
+  if (device->modelled_costs() && execute != nullptr && std::string_view(execute) == "0") {
+    log_warning("REPRISE_ACL_EXECUTE is 0: the emulated device computes nothing, so texts and numbers mean nothing");
+  }
   return device;
 }
 

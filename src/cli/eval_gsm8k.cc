@@ -98,7 +98,7 @@ void Gsm8kRun::answer() {
   const auto update = [&] {
     bar.update(static_cast<double>(done), static_cast<double>(answers_.size()), "Answering questions");
   };
-  watch_interrupts();
+  watch_interrupts(kSecondsToEnd);
   const auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < prompts_.size(); ++i) {
     engine::Request request;
@@ -116,6 +116,7 @@ void Gsm8kRun::answer() {
   }
   update();
   while (!interrupted() && engine_->step()) update();
+  end_interrupt_limit();
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (done == answers_.size()) bar.finish();
   if (failure) throw std::move(*failure);

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/output_file.h"
 #include "cli/prompts.h"
 #include "cli/recipe_options.h"
@@ -139,15 +140,25 @@ class Generation {
     truncate(ids);
     make_engine(ids);
     outputs_.resize(prompts_.size());
-    watch_interrupts();
+    watch_interrupts(kSecondsToEnd);
     for (size_t i = 0; i < ids.size(); ++i) submit(i, std::move(ids[i]));
-    while (!interrupted() && engine_->step()) {
-    }
-    if (interrupted()) cancel_rest();
+    run_engine();
+    end_interrupt_limit();
     return report();
   }
 
  private:
+  void run_engine() {
+    try {
+      while (!interrupted() && engine_->step()) {
+      }
+      if (interrupted()) cancel_rest();
+    } catch (const Error& error) {
+      if (!interrupted()) throw;
+      throw Error(ErrorCode::kCancelled, "interrupted; what was running ended with: {}", error.what());
+    }
+  }
+
   void truncate(std::vector<std::vector<int32_t>>& ids) const {
     const auto limit = static_cast<size_t>(options_.input_truncated_len);
     size_t longer = 0;
@@ -289,9 +300,7 @@ void apply_recipe(GenerateOptions& options) {
 
 int run_generate(GenerateOptions& options) {
   apply_recipe(options);
-  if (options.max_running < 1) {
-    throw Error(ErrorCode::kInvalidArgument, "--max-running is {}, must be at least 1", options.max_running);
-  }
+  require_range("--max-running", options.max_running, 1, engine::kMostRunning);
   // The cheap faults first: a bad option or prompt must not cost the loading of a model.
   std::vector<std::string> prompts = collect_prompts(options);
   std::optional<OutputFile> output;

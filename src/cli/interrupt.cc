@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -14,10 +15,18 @@ namespace reprise::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
+volatile std::sig_atomic_t seconds_to_end = 0;
 
 void on_signal(int signal) {
   received = 1;
   std::signal(signal, SIG_DFL);
+  if (seconds_to_end > 0) ::alarm(static_cast<unsigned>(seconds_to_end));
+}
+
+void on_alarm(int /*signal*/) {
+  constexpr std::string_view kMessage = "error: interrupted; what was running did not come to an end\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(exit_code(ErrorCode::kCancelled));
 }
 
 /// A flag alone would come too late for a wait that is about to begin.
@@ -31,12 +40,19 @@ void on_interrupt(int /*signal*/) {
 
 }  // namespace
 
-void watch_interrupts() {
+void watch_interrupts(unsigned most_seconds) {
+  seconds_to_end = static_cast<std::sig_atomic_t>(most_seconds);
+  std::signal(SIGALRM, on_alarm);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
 }
 
 bool interrupted() { return received != 0; }
+
+void end_interrupt_limit() {
+  seconds_to_end = 0;
+  ::alarm(0);
+}
 
 void collect_interrupts() {
   if (interrupt_pipe[0] < 0 && ::pipe2(interrupt_pipe, O_NONBLOCK | O_CLOEXEC) != 0) {

@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/system_memory.h"
 #include "cli/commands.h"
 #include "cli/engine_hold.h"
 #include "cli/input.h"
@@ -68,7 +67,9 @@ constexpr double kGigabyte = 1 << 30;
 /// A capture that takes longer does not stand in front of a step: clients would see it.
 constexpr double kCaptureAtOnceMilliseconds = 20;
 
-double available_gigabytes() { return static_cast<double>(system_memory().available_bytes) / kGigabyte; }
+double available_gigabytes(device::Device& device) {
+  return static_cast<double>(device.memory_info().available_bytes) / kGigabyte;
+}
 
 /// Whoever reads the output may go: that is no reason to end.
 void tell(const std::string& line) {
@@ -121,14 +122,17 @@ class Server {
     try {
       // A model without one is refused before its weights are read.
       auto tokenizer = text::load_tokenizer(load::model_directory(options_.session.model));
-      log_info("Load weight begin. avail mem={:.2f} GB", available_gigabytes());
-      const double before = available_gigabytes();
-      session_ = std::make_unique<Session>(options_.session);
+      double before = 0;
+      session_ = std::make_unique<Session>(options_.session, false, [&before](device::Device& device) {
+        before = available_gigabytes(device);
+        log_info("Load weight begin. avail mem={:.2f} GB", before);
+      });
       const model::ModelInfo& info = session_->model()->info();
       log_info("Load weight end. type={}, dtype={}, avail mem={:.2f} GB, mem usage={:.2f} GB.", info.architecture,
-               name_of(info.dtype), available_gigabytes(), std::max(0.0, before - available_gigabytes()));
+               name_of(info.dtype), available_gigabytes(session_->device()),
+               std::max(0.0, before - available_gigabytes(session_->device())));
       engine::EngineOptions engine_options =
-          session_->engine_options(options_.max_running_requests, options_.kv_tokens, options_.session.max_context);
+          session_->engine_options(options_.max_running_requests, 0, options_.session.max_context);
       // Sizes are captured as traffic needs them, so that a large one costs nothing until it comes.
       if (engine_options.buckets.sizes.empty() && engine_options.buckets.max_size == 0) {
         engine_options.buckets.max_size = std::min(options_.max_running_requests, kMostGraphRows);
@@ -156,31 +160,38 @@ class Server {
     const double gigabytes = static_cast<double>(pool.bytes()) / kGigabyte;
     log_info("KV Cache is allocated. #tokens: {}, K size: {:.2f} GB, V size: {:.2f} GB", tokens, gigabytes / 2,
              gigabytes / 2);
-    log_info("Memory pool end. avail mem={:.2f} GB", available_gigabytes());
+    log_info("Memory pool end. avail mem={:.2f} GB", available_gigabytes(session_->device()));
     const engine::EngineOptions& options = engine.options();
     log_info(
         "max_total_num_tokens={}, chunked_prefill_size={}, max_prefill_tokens={}, max_running_requests={}, "
         "context_len={}, available_gpu_mem={:.2f} GB",
         tokens, options.max_prefill_tokens, options.max_prefill_tokens, options.max_running, options.max_context,
-        available_gigabytes());
+        available_gigabytes(session_->device()));
   }
 
   std::string graph_label() const { return fmt::format("{} graph", session_->device().name()); }
 
   void capture(engine::Engine& engine) const {
     const auto start = std::chrono::steady_clock::now();
-    const double before = available_gigabytes();
+    const double before = available_gigabytes(session_->device());
     log_info("Capture {} begin. This can take up to several minutes. avail mem={:.2f} GB", graph_label(), before);
     log_info("Capture {} bs [{}]", graph_label(), fmt::join(engine.runner().buckets(), ", "));
     engine.capture();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const replay::CaptureReport& report = engine.runner().capture_report();
     log_info("Capture {} end. Time elapsed: {:.2f} s. mem usage={:.2f} GB. avail mem={:.2f} GB.", graph_label(),
-             seconds, static_cast<double>(report.graph_bytes + report.arena_bytes) / kGigabyte, available_gigabytes());
+             seconds, static_cast<double>(report.graph_bytes + report.arena_bytes) / kGigabyte,
+             available_gigabytes(session_->device()));
   }
 
   void drain(const Signals& signals) {
+    // Nobody waits for an engine that has failed.
+    if (service_.state() == engine::ServiceState::kFailed) return;
     log_info("draining: requests have {} s to end; another signal ends the server at once", options_.drain_seconds);
+    using Clock = std::chrono::steady_clock;
+    using Seconds = std::chrono::duration<double>;
+    const Clock::time_point deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(Seconds(options_.drain_seconds));
     std::atomic<bool> done = false;
     std::thread worker([&] {
       api_->drain(std::chrono::milliseconds(static_cast<int64_t>(options_.drain_seconds * 1000)));
@@ -188,6 +199,12 @@ class Server {
     });
     while (!done) {
       if (signals.wait() != 0) std::_Exit(exit_code(ErrorCode::kCancelled));
+      if (Clock::now() < deadline) continue;
+      const Seconds unseen = Clock::now() - service_.snapshot().heartbeat;
+      if (unseen.count() < options_.health_timeout_seconds) continue;
+      // It waits for the device, which may be for ever.
+      log_error("the engine was not seen for {:.1f} s: the server ends without it", unseen.count());
+      std::_Exit(exit_code(ErrorCode::kInternal));
     }
     worker.join();
   }
@@ -222,7 +239,7 @@ LogLevel log_level_of(const std::string& name) {
 int run_serve(const ServerOptions& options, const CommandLine& command) {
   if (!options.log_level.empty()) set_log_level(log_level_of(options.log_level));
   options.check();
-  options.session.check();  // what is printed must start a server
+  options.session.check(ops::make_catalogue());  // what is printed must start a server
   if (options.print_config) {
     write_output(settings_yaml(command, {"api-key"}, {"config", "print-config"}));
     return 0;

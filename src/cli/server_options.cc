@@ -6,13 +6,14 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "cli/option_range.h"
+#include "engine/engine.h"
 #include "load/generation_config.h"
 #include "load/model_config.h"
 
 namespace reprise::cli {
 namespace {
 
-constexpr int32_t kMostRunning = 1 << 20;  // as the engine has it
 constexpr size_t kMostTemplateBytes = size_t{16} << 20;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -50,8 +51,6 @@ void ServerOptions::add(CommandLine& command) {
   command.option("--max-queued-requests", max_queued_requests,
                  "most requests that wait; further ones are answered with 503");
   command.unset("0", "no limit");
-  command.option("--kv-tokens", kv_tokens, "tokens that the KV cache holds");
-  command.unset("0", "by rule");
   command.flag("--capture-before-ready", capture_before_ready, "capture every batch size before requests are taken");
   command.flag("--allow-special-in-content", allow_special_in_content,
                "text of messages may be read as control tokens");
@@ -89,24 +88,18 @@ void ServerOptions::add(CommandLine& command) {
 }
 
 void ServerOptions::check() const {
-  require(port >= 0 && port <= 65535, "--port", fmt::format("{}", port), "between 0 and 65535");
-  require(max_running_requests >= 1 && max_running_requests <= kMostRunning, "--max-running-requests",
-          fmt::format("{}", max_running_requests), fmt::format("between 1 and {}", kMostRunning).c_str());
-  require(kv_tokens >= 0 && kv_tokens <= INT32_MAX, "--kv-tokens", fmt::format("{}", kv_tokens),
-          "between 0 and 2147483647");
-  require(max_queued_requests >= 0, "--max-queued-requests", fmt::format("{}", max_queued_requests), "at least 0");
+  require_range("--port", port, 0, 65535);
+  require_range("--max-running-requests", max_running_requests, 1, engine::kMostRunning);
+  require_range("--max-queued-requests", max_queued_requests, 0);
   require(drain_seconds >= 0 && drain_seconds <= 1e6, "--drain-seconds", fmt::format("{}", drain_seconds),
           "between 0 and 1000000");
   require(health_timeout_seconds > 0 && health_timeout_seconds <= 1e6, "--health-timeout",
           fmt::format("{}", health_timeout_seconds), "above 0 and at most 1000000");
-  require(stream_gather_milliseconds >= 0 && stream_gather_milliseconds <= 1000, "--stream-gather-ms",
-          fmt::format("{}", stream_gather_milliseconds), "between 0 and 1000");
-  require(max_body_bytes >= 1024 && max_body_bytes <= (int64_t{1} << 30), "--max-body-bytes",
-          fmt::format("{}", max_body_bytes), "between 1024 and 1073741824");
-  require(max_connections >= 1, "--max-connections", fmt::format("{}", max_connections), "at least 1");
-  require(http_threads >= 1 && http_threads <= 64, "--http-threads", fmt::format("{}", http_threads),
-          "between 1 and 64");
-  require(decode_log_interval >= 0, "--decode-log-interval", fmt::format("{}", decode_log_interval), "at least 0");
+  require_range("--stream-gather-ms", stream_gather_milliseconds, 0, 1000);
+  require_range("--max-body-bytes", max_body_bytes, 1024, int64_t{1} << 30);
+  require_range("--max-connections", max_connections, 1);
+  require_range("--http-threads", http_threads, 1, 64);
+  require_range("--decode-log-interval", decode_log_interval, 0);
   require(is_origin(cors_origin), "--cors-origin", fmt::format("'{}'", cors_origin),
           "an origin such as https://example.org, without a path, or *");
 }

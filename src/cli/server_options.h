@@ -21,7 +21,6 @@ struct ServerOptions {
   std::string cors_origin = "*";
   int32_t max_running_requests = 64;
   int32_t max_queued_requests = 0;
-  int64_t kv_tokens = 0;
   bool capture_before_ready = false;
   bool allow_special_in_content = false;
   bool stream_output = false;

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "cli/engine_compile_options.h"
 #include "load/mapping_guard.h"
-#include "load/model_config.h"
 #include "model/factory.h"
 #include "ops/attention_support.h"
 
@@ -46,6 +45,8 @@ void SessionOptions::add_engine(CommandLine& command) {
                  "dtype of the KV cache; auto: the computation's, int8: with a scale for each token and KV head");
   command.option("--page-size", page_size, "tokens in a page of the KV cache");
   command.unset("", "16, on Ascend 128");
+  command.option("--kv-tokens", kv_tokens, "tokens that the KV cache holds");
+  command.unset("0", "by rule");
   command.option("--max-context", max_context, "most tokens of a request, prompt and output");
   command.unset("0", "the model's maximum");
   command.option("--max-prefill-tokens", max_prefill_tokens, "most prompt tokens in one step: the size of a chunk");
@@ -101,9 +102,10 @@ void SessionOptions::add_profile(CommandLine& command) {
   command.option("--profile-dir", profile_directory, "where profiles are written");
 }
 
-Session::Session(const SessionOptions& options, bool without_weights)
+Session::Session(const SessionOptions& options, bool without_weights,
+                 const std::function<void(device::Device& device)>& before_load)
     : options_(options), registry_(ops::make_catalogue()) {
-  options_.check();
+  const load::ModelConfig config = options_.check(registry_);
   options_.set_compile_options();
   const std::filesystem::path path(options_.model);
   load::install_sigbus_guard();
@@ -128,16 +130,17 @@ Session::Session(const SessionOptions& options, bool without_weights)
   model_options.progress = [&](const std::string& name, size_t done, size_t total) {
     bar.update(static_cast<double>(done), static_cast<double>(total), "Loading " + name);
   };
-  options_.experts.apply(options_.command_, load::ModelConfig::load(directory()), model_options);
+  options_.experts.apply(options_.command_, config, model_options);
   if (without_weights) options_.experts.require_none_of_steps(options_.command_);
   if (!options_.experts.load_dump.empty()) load_file_ = std::make_unique<ExpertLoadFile>(options_.experts.load_dump);
+  if (before_load) before_load(*device_);
   const auto start = std::chrono::steady_clock::now();
   model_ = model::load_model(path, registry_, *device_, model_options);
   bar.finish();
   load_milliseconds_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   if (options_.autotune) autotune_report_ = autotune(*model_, registry_, *device_, options_.autotune_cache);
   generation_config_ = load::GenerationConfig::load(directory());
-  end_token_ids_ = load::end_tokens(load::ModelConfig::load(directory()), generation_config_);
+  end_token_ids_ = load::end_tokens(config, generation_config_);
 }
 
 std::filesystem::path Session::directory() const { return load::model_directory(options_.model); }
@@ -162,7 +165,7 @@ engine::EngineOptions Session::engine_options(int32_t max_running, int64_t kv_to
   options.prefill_graph_tokens = options_.prefill_graph_tokens;
   options_.check_mode(options.mode);
   options.max_context = options_.max_context != 0 ? options_.max_context : max_context;
-  options.kv_tokens = kv_tokens;
+  options.kv_tokens = options_.kv_tokens != 0 ? options_.kv_tokens : kv_tokens;
   options.page_size = page_size();
   options.poison = options_.poison;
   options.end_token_ids = end_token_ids_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "device/device.h"
 #include "engine/engine.h"
 #include "load/generation_config.h"
+#include "load/model_config.h"
 #include "model/model.h"
 #include "ops/registry.h"
 #include "text/tokenizer.h"
@@ -31,6 +33,7 @@ struct SessionOptions {
   std::string mode = "full";
   int32_t threads = 0;
   std::optional<int32_t> page_size;  ///< absent: the device's
+  int64_t kv_tokens = 0;             ///< 0: what the command needs
   int32_t max_context = 0;
   int32_t max_prefill_tokens = 512;
   std::vector<int32_t> graph_batch_sizes;
@@ -66,8 +69,9 @@ struct SessionOptions {
   /// The same as add_graph() without --mode.
   void add_captures(CommandLine& command);
   /// Finds what the options alone, or with the model's config.json, cannot mean, so that it costs no loading. Errors
-  /// begin with the option's name; kNotFound when there is no model.
-  void check() const;
+  /// begin with the option's name; kNotFound when there is no model. Gives its configuration. `registry`: the
+  /// catalogue.
+  load::ModelConfig check(const ops::Registry& registry) const;
 
  private:
   friend class Session;
@@ -85,7 +89,9 @@ struct SessionOptions {
 /// What a command works with: the operators, a device, and a model on it.
 class Session {
  public:
-  explicit Session(const SessionOptions& options, bool without_weights = false);
+  /// `before_load` is called when the device is there, and the model is about to be read.
+  explicit Session(const SessionOptions& options, bool without_weights = false,
+                   const std::function<void(device::Device& device)>& before_load = {});
 
   device::Device& device() { return *device_; }
   const ops::Registry& registry() const { return registry_; }
@@ -94,7 +100,8 @@ class Session {
   const std::vector<int32_t>& end_token_ids() const { return end_token_ids_; }
   std::filesystem::path directory() const;
 
-  /// An engine for up to `max_running` requests at a time with room for `kv_tokens` tokens (0: by rule).
+  /// An engine for up to `max_running` requests at a time with room for `kv_tokens` tokens (0: by rule), or for as many
+  /// as --kv-tokens says.
   std::unique_ptr<engine::Engine> make_engine(std::optional<text::Tokenizer> tokenizer, int32_t max_running,
                                               int64_t kv_tokens, int32_t max_context);
   /// What make_engine() gives to the engine, to be changed. `mode`: instead of that of --mode.

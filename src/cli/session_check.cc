@@ -5,6 +5,7 @@
 #include "api/devices.h"
 #include "base/error.h"
 #include "cli/engine_compile_options.h"
+#include "cli/option_range.h"
 #include "cli/session.h"
 #include "compile/option_names.h"
 #include "compile/pass_manager.h"
@@ -14,17 +15,6 @@
 
 namespace reprise::cli {
 namespace {
-
-constexpr int32_t kMostPageSize = 65536;  // as the KV cache has it
-constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
-void require_range(const char* option, int64_t value, int64_t least, int64_t most = kNoLimit) {
-  if (value >= least && value <= most) return;
-  if (most == kNoLimit) {
-    throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be at least {}", option, value, least);
-  }
-  throw Error(ErrorCode::kInvalidArgument, "{} is {}, must be between {} and {}", option, value, least, most);
-}
 
 /// Runs a check whose errors do not name the option; "" for one that is not of the command line.
 template <typename Check>
@@ -88,7 +78,8 @@ void SessionOptions::set_compile_options() {
 
 void SessionOptions::check_ranges() const {
   require_range("--threads", threads, 0);
-  if (page_size) require_range("--page-size", *page_size, 1, kMostPageSize);
+  if (page_size) require_range("--page-size", *page_size, 1, engine::kMostPageSize);
+  require_range("--kv-tokens", kv_tokens, 0, std::numeric_limits<int32_t>::max());
   require_range("--max-context", max_context, 0);
   require_range("--max-prefill-tokens", max_prefill_tokens, 1);
   require_range("--graph-max-bs", graph_max_batch_size, 0);
@@ -117,10 +108,9 @@ void SessionOptions::check_mode(replay::Mode chosen) const {
   }
 }
 
-void SessionOptions::check() const {
+load::ModelConfig SessionOptions::check(const ops::Registry& registry) const {
   naming("--mode", [&] { parse_mode(mode); });
   naming("--device", [&] { api::check_device_name(device); });
-  const ops::Registry registry = ops::make_catalogue();
   SessionOptions complete = *this;
   naming("--option", [&] { complete.set_compile_options(); });
   naming("--disable-pass", [&] { compile::PassManager::standard(registry, complete.compile.passes); });
@@ -136,10 +126,11 @@ void SessionOptions::check() const {
   }
   if (!compilation_config.empty()) parse_splitting_ops(compilation_config, registry);
   if (!std::filesystem::exists(model)) throw Error(ErrorCode::kNotFound, "there is no model at {}", model);
-  const load::ModelConfig config = load::ModelConfig::load(load::model_directory(model));
+  load::ModelConfig config = load::ModelConfig::load(load::model_directory(model));
   require_range("--max-context", max_context, 0, config.max_position_embeddings);
   model::ModelOptions ignored;
   experts.apply(command_, config, ignored);
+  return config;
 }
 
 }  // namespace reprise::cli

@@ -43,7 +43,10 @@ struct Capabilities {
   /// value for each column: models hold them so where that loses nothing.
   bool vectors_like_rows = false;
   bool limited_captures = false;  ///< plan_captures() may leave sizes out
-  std::string description;        ///< one line for people: model, instruction set, cores and why so many
+  /// Memory is the device's own: nothing can be borrowed from the host, and arenas are taken as a whole. What steps
+  /// work in has to be taken before everything else is given to the KV cache.
+  bool fixed_memory = false;
+  std::string description;  ///< one line for people: model, instruction set, cores and why so many
 };
 
 struct MemoryInfo {

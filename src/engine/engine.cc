@@ -28,9 +28,6 @@ int32_t require_positive(const char* field, int32_t value) {
 // Reading logits from memory does not get faster by more.
 constexpr int kMostSamplingThreads = 8;
 
-// A million rows would be a thousand times what one device serves; more would overflow numbers of slots.
-constexpr int32_t kMostRunning = 1 << 20;
-
 // The most prompt tokens that a step can hold: a larger limit must not cost memory.
 int32_t prefill_limit(const EngineOptions& options) {
   return static_cast<int32_t>(
@@ -262,14 +259,56 @@ std::unique_ptr<Engine> Engine::create(device::Device& device, const ops::Regist
                                        std::shared_ptr<const model::Model> model,
                                        std::optional<text::Tokenizer> tokenizer, EngineOptions options) {
   REPRISE_CHECK(model != nullptr);
+  const bool any_kv_tokens = options.kv_tokens == 0;
   complete(options, model->info(), device, model->kv_layout().bytes_per_token());
   ops::check_attention_support(registry, device.name(),
                                {.dtype = model->info().dtype,
                                 .int8_cache = has_int8_cache(model->kv_layout()),
                                 .page_size = options.page_size,
                                 .prompts = options.max_prefill_tokens > 1});
+  if (device.capabilities().fixed_memory) {
+    return std::unique_ptr<Engine>(
+        new Engine(make_fitting_parts(device, registry, model, tokenizer, std::move(options), any_kv_tokens)));
+  }
   return std::unique_ptr<Engine>(new Engine(
       std::make_unique<Parts>(device, registry, std::move(model), std::move(tokenizer), std::move(options))));
+}
+
+std::unique_ptr<Engine::Parts> Engine::make_fitting_parts(device::Device& device, const ops::Registry& registry,
+                                                          const std::shared_ptr<const model::Model>& model,
+                                                          const std::optional<text::Tokenizer>& tokenizer,
+                                                          EngineOptions options, bool any_kv_tokens) {
+  const size_t free = device.memory_info().available_bytes;
+  const size_t token_bytes = std::max<size_t>(model->kv_layout().bytes_per_token(), 1);
+  std::optional<Error> why;  // with the numbers
+  while (true) {
+    int64_t fewer_tokens = options.kv_tokens / 2;
+    try {
+      auto parts = std::make_unique<Parts>(device, registry, model, tokenizer, options);
+      const replay::StepMemory steps = parts->runner.step_memory();
+      const size_t left = free - std::min(free, steps.total());
+      fewer_tokens = std::min(fewer_tokens, static_cast<int64_t>(left / token_bytes));
+      try {
+        parts->runner.reserve();
+      } catch (Error& error) {
+        const engine::KvPool& pool = parts->pool;
+        error.add_context(fmt::format(
+            "{} bytes of the device are free; of them the KV cache of {} tokens takes {}, and steps {} ({} those that "
+            "decode, {} those that read prompts, {} those that run eagerly, {} what is small)",
+            free, pool.usable_tokens(), pool.bytes(), steps.total(), steps.decode, steps.prompts, steps.eager,
+            steps.small));
+        why = error;
+        throw;
+      }
+      return parts;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      if (!any_kv_tokens || fewer_tokens < options.page_size) throw Error(why ? *why : error);
+      log_info("KV cache of {} tokens instead of {}: steps need room as well", fewer_tokens, options.kv_tokens);
+      log_debug("{}", error.what());
+    }
+    options.kv_tokens = fewer_tokens;
+  }
 }
 
 Engine::Engine(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

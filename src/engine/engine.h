@@ -23,6 +23,10 @@
 
 namespace reprise::engine {
 
+/// Requests that run at a time at most. A million rows would be a thousand times what one device serves; more would
+/// overflow numbers of slots.
+inline constexpr int32_t kMostRunning = 1 << 20;
+
 struct EngineOptions {
   replay::Mode mode = replay::Mode::kFull;
   /// Which batch sizes are captured; max_running is taken from below, default_max from the device.
@@ -75,6 +79,8 @@ class Engine {
  public:
   /// `device`, `registry` (with the device's kernels) must outlive the engine. `tokenizer` may be absent: then there is
   /// no text, and stop strings are refused. kInvalidArgument for options out of range, kOutOfMemory.
+  /// Where the device's memory is all that there is, what the largest steps work in is taken at once. A KV cache
+  /// without a size of its own is made smaller until both fit; else kOutOfMemory tells the numbers.
   static std::unique_ptr<Engine> create(device::Device& device, const ops::Registry& registry,
                                         std::shared_ptr<const model::Model> model,
                                         std::optional<text::Tokenizer> tokenizer, EngineOptions options);
@@ -143,6 +149,10 @@ class Engine {
 
  private:
   struct Parts;
+  static std::unique_ptr<Parts> make_fitting_parts(device::Device& device, const ops::Registry& registry,
+                                                   const std::shared_ptr<const model::Model>& model,
+                                                   const std::optional<text::Tokenizer>& tokenizer,
+                                                   EngineOptions options, bool any_kv_tokens);
   explicit Engine(std::unique_ptr<Parts> parts);
   void capture_ahead(int32_t batch);
   std::unique_ptr<Parts> parts_;

@@ -20,7 +20,7 @@ void require(bool allowed, const char* field, int64_t value, const char* range) 
 }
 
 void check_page_size(int32_t page_size) {
-  require(page_size >= 1 && page_size <= 65536, "page_size", page_size, "between 1 and 65536");
+  require(page_size >= 1 && page_size <= kMostPageSize, "page_size", page_size, "between 1 and 65536");
 }
 
 void check_options(const KvPoolOptions& options) {

@@ -14,6 +14,9 @@
 
 namespace reprise::engine {
 
+/// Tokens of a page at most.
+inline constexpr int32_t kMostPageSize = 65536;
+
 struct KvPoolOptions {
   int32_t page_size = 16;     ///< tokens of a page
   int64_t tokens = 0;         ///< capacity for requests, rounded up to pages; scratch comes on top

@@ -125,12 +125,46 @@ class GraphRunner::Implementation {
   }
 
   StepProgram& decode_program() {
+    compile_decode();
+    decode_->reserve();
+    return *decode_;
+  }
+
+  /// Traced and optimised; its memory need not be there yet.
+  StepProgram& compile_decode() {
     if (decode_ == nullptr) {
       const int32_t rows = captures() ? buckets_.back() : options_.buckets.max_running;
       decode_ = make_program("decode", rows, rows, false);
       captures_.add_arena_bytes(decode_->arena_bytes());
     }
     return *decode_;
+  }
+
+  const StepMemory& step_memory() {
+    if (!step_memory_) step_memory_ = plan_step_memory();
+    return *step_memory_;
+  }
+
+  StepMemory plan_step_memory() {
+    StepMemory memory;
+    const StepLimits limits = eager_limits();
+    if (options_.mode == Mode::kEager) {
+      memory.eager = eager_bytes(limits.tokens);
+      return memory;
+    }
+    memory.decode = compile_decode().arena_bytes();
+    memory.prompts = compile_prefill().arena_bytes();
+    // Decode steps without a graph run eagerly, whatever the reason.
+    if (captures()) memory.eager = eager_bytes(limits.sequences);
+    return memory;
+  }
+
+  void reserve() {
+    const StepMemory& memory = step_memory();
+    if (memory.decode > 0) compile_decode().reserve();
+    if (memory.prompts > 0) compile_prefill().reserve();
+    // Given back at once: nobody else takes any from here on.
+    device_.allocate(memory.eager + memory.small);
   }
 
   std::string program_text(int32_t bucket) {
@@ -238,14 +272,14 @@ class GraphRunner::Implementation {
                                                     capture_options(registry_, options_).splitting_ops,
                                                     order == device::UpdateOrder::kReplayThenUpdate, buckets_));
     } catch (const std::exception& error) {
-      log_debug("no capture budget: {}", error.what());  // the capture says it as well
+      log_warning("how many batch sizes the device can hold as captured graphs is not known: {}", error.what());
       return;
     }
     captures_.set_budget(budget.text);
     if (budget.sizes.size() == buckets_.size()) return;
-    // Where there is room for none, the largest one's failure tells it, as a capture that fails.
-    buckets_ = budget.sizes.empty() ? std::vector<int32_t>{buckets_.back()} : std::move(budget.sizes);
-    log_warning("{}; captured: {}", budget.text, fmt::join(buckets_, ", "));
+    REPRISE_CHECK(!budget.sizes.empty());
+    buckets_ = std::move(budget.sizes);
+    log_warning("{}; batch sizes that are left: {}", budget.text, fmt::join(buckets_, ", "));
   }
 
   bool captures() const { return replay::captures(options_.mode); }
@@ -268,7 +302,25 @@ class GraphRunner::Implementation {
     return std::make_unique<StepProgram>(registry_, device_, method_, names_, std::move(options));
   }
 
+  /// What the model's own operators have at a time in a step of so many tokens; blocks are up to a quarter larger than
+  /// what is asked for.
+  size_t eager_bytes(int32_t tokens) const {
+    const StepLimits limits = eager_limits();
+    StepProgram::Options options;
+    options.name = "eager";
+    options.limits = {tokens, std::min(tokens, limits.sequences), limits.pages, limits.sequence_state};
+    options.optimise = false;
+    const size_t bytes = StepProgram(registry_, device_, method_, names_, std::move(options)).arena_bytes();
+    return bytes + bytes / 4;
+  }
+
   StepProgram& prefill_program() {
+    compile_prefill();
+    prefill_->reserve();
+    return *prefill_;
+  }
+
+  StepProgram& compile_prefill() {
     const StepLimits limits = eager_limits();
     if (prefill_ == nullptr) {
       prefill_ = make_program("prefill", limits.tokens, limits.sequences, false);
@@ -280,6 +332,7 @@ class GraphRunner::Implementation {
   StepProgram& all_logits_program() {
     const StepLimits limits = eager_limits();
     if (all_logits_ == nullptr) all_logits_ = make_program("all_logits", limits.tokens, limits.sequences, true);
+    all_logits_->reserve();
     return *all_logits_;
   }
 
@@ -447,6 +500,7 @@ class GraphRunner::Implementation {
   ops::EagerDispatcher eager_;
   StaticInputs eager_inputs_;
   std::unique_ptr<StepProgram> decode_, prefill_, all_logits_;
+  std::optional<StepMemory> step_memory_;
   std::map<int32_t, std::unique_ptr<compile::BoundGraph>> bound_decodes_;  ///< by batch size
   StepCaptures captures_;  // after the programs: captured graphs go before the memory that they name
   std::set<StepReason> logged_;
@@ -474,6 +528,10 @@ void GraphRunner::capture_prefill() { implementation_->capture_prefill(); }
 bool GraphRunner::capture_wanted() { return implementation_->capture_wanted(); }
 
 bool GraphRunner::wants_capture() const { return implementation_->wants_capture(); }
+
+StepMemory GraphRunner::step_memory() { return implementation_->step_memory(); }
+
+void GraphRunner::reserve() { implementation_->reserve(); }
 
 LogitsView GraphRunner::run(const StepBatch& batch) {
   implementation_->issue(batch);

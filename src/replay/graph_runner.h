@@ -79,6 +79,16 @@ struct CaptureReport {
   int64_t variants = 0;     ///< captured beside a bucket's graph because a kernel chose otherwise for a step's lengths
 };
 
+/// Bytes of the device that steps work in beside weights and KV cache.
+struct StepMemory {
+  size_t decode = 0;   ///< the arena of compiled decode steps
+  size_t prompts = 0;  ///< that of compiled steps which read prompts
+  size_t eager = 0;    ///< what a step that runs eagerly has at a time, where there are any
+  /// Inputs, events and whatever else is small, in blocks that are cut from larger ones of 2 MiB.
+  size_t small = size_t{4} << 20;
+  size_t total() const { return decode + prompts + eager + small; }
+};
+
 /// Float32 logits of the step's rows on the host: a view that is valid until the next step is issued.
 struct LogitsView {
   const float* data = nullptr;
@@ -113,6 +123,12 @@ class GraphRunner {
   /// there is none.
   bool capture_wanted();
   bool wants_capture() const;
+
+  /// What the steps of this runner's mode take on the device, at their largest. Compiles them.
+  StepMemory step_memory();
+  /// Takes it, which else happens with the first step of each kind, and sees whether there is enough for those that run
+  /// eagerly. kOutOfMemory.
+  void reserve();
 
   /// Runs one step and waits for its logits. kInvalidArgument when the batch contradicts itself or exceeds a maximum.
   LogitsView run(const StepBatch& batch);

@@ -23,8 +23,13 @@ StepProgram::StepProgram(const ops::Registry& registry, device::Device& device, 
   executable_ =
       std::make_unique<compile::Executable>(compile_method(dump_, pass_reports_), device.name(),
                                             std::vector<int64_t>{options_.limits.tokens, options_.limits.sequences});
-  arena_ = device.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
-  arena_->commit(executable_->arena_bytes());
+}
+
+void StepProgram::reserve() {
+  if (arena_ != nullptr) return;
+  auto arena = device_.reserve_arena(std::max<size_t>(executable_->arena_bytes(), compile::kAlignment));
+  arena->commit(executable_->arena_bytes());
+  arena_ = std::move(arena);
 }
 
 graph::Graph StepProgram::compile_method(DebugDump& dump, std::vector<compile::PassReport>& reports) const {

@@ -25,7 +25,7 @@ using CountedMethod = std::function<Tensor(ops::ForwardContext&)>;
 using ParameterNames = std::vector<std::pair<std::string, Tensor>>;
 
 /// One traced form of a method (logits of each sequence's last token, or of all), planned for the largest step, with
-/// its static inputs and its arena.
+/// its static inputs and, once it is reserved, its arena.
 class StepProgram {
  public:
   struct Options {
@@ -48,8 +48,10 @@ class StepProgram {
   const std::vector<compile::PassReport>& pass_reports() const { return pass_reports_; }
   StaticInputs& inputs() { return inputs_; }
   size_t arena_bytes() const { return executable_->arena_bytes(); }
+  /// Takes the arena, which whatever is bound lies in. Does nothing when that was done. kOutOfMemory.
+  void reserve();
 
-  /// The graph for a step's sizes, with its tensors in the static inputs and the arena.
+  /// The graph for a step's sizes, with its tensors in the static inputs and the arena. After reserve().
   std::unique_ptr<compile::BoundGraph> bind(int32_t tokens, int32_t sequences);
   /// Fills the arena with NaN.
   void poison_arena(device::Stream& stream);

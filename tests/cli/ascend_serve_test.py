@@ -8,6 +8,7 @@ import contextlib
 import json
 import re
 import sys
+import time
 import unittest
 
 import ascend
@@ -101,7 +102,9 @@ class AscendServe(unittest.TestCase):
             status, answer = server.post("/v1/completions", body_of(1))
             self.assertEqual(status, 503, answer)
             self.assertIn("failed", answer["error"]["message"])
+            begin = time.monotonic()
             server.stop()
+            self.assertLess(time.monotonic() - begin, 5)
         self.assertEqual(server.process.returncode, 1, server.log)
         self.assertIn(message, server.log)
         self.check_watched(server)
@@ -111,6 +114,17 @@ class AscendServe(unittest.TestCase):
 
     def test_a_kernel_that_never_ends_ends_every_request_and_the_health(self):
         self.lose_device("timeout:3000", "has not come to an end within 1.0 s", DEVICE_WAIT_SECONDS=1)
+
+    def test_a_server_that_waits_for_its_device_ends_when_it_is_told_to(self):
+        with running_server("--drain-seconds", "0.3", "--health-timeout", "0.5", ACL_FAULT="timeout:3000") as server:
+            with server.begin("/v1/completions", body_of(1, **LONG)):
+                self.assertTrue(server.wait_for_metric("sglang:num_running_reqs", 1))
+                time.sleep(0.5)
+                begin = time.monotonic()
+                server.stop()
+                self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(server.process.returncode, 1, server.log)
+        self.assertRegex(server.log, r"the engine was not seen for \d\.\d s: the server ends without it")
 
     def test_a_step_that_fails_costs_the_requests_in_it(self):
         with running_server(ACL_FAULT="sync:100") as server:

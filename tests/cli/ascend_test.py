@@ -2,10 +2,14 @@
 import json
 import os
 import pathlib
+import signal
+import subprocess
+import time
 import unittest
 
 import ascend
 import program
+from server import Server
 
 # An AscendCL as an old CANN has it, and no emulator: without graphs and without operators.
 OLD_CANN = pathlib.Path(program.PROGRAM).resolve().parents[1] / "tests/fake_acl"
@@ -37,11 +41,49 @@ class Ascend(unittest.TestCase):
         self.generate_fails(2, ["there is no device ascend:9: the devices are 0 to 7"], device="ascend:9")
         self.generate_fails(3, ["AscendCL is installed, but there is no device"], profile="910B3,devices=0")
 
-    def test_memory_of_another_process_is_told(self):
-        self.generate_fails(4, ["of the 68719476736 bytes of ascend:0 only", "see npu-smi info"],
-                            profile="910B3,memory_taken=68000000000")
-        _, done = self.statement("--device", "ascend", ACL_PROFILE="910B3,memory_taken=60000000000")
+    def test_memory_of_another_process_is_told_and_what_it_leaves_is_used(self):
+        self.generate_fails(4, ["another process holds memory of the device: see npu-smi info", "--kv-tokens"],
+                            profile="910B3,memory_taken=68718000000")
+        statement, done = self.statement("--device", "ascend", ACL_PROFILE="910B3,memory_taken=68690000000")
         self.assertIn("another process uses the device", done.stderr)
+        more, _ = self.statement("--device", "ascend", "--kv-tokens", "256")
+        # A page of requests and one for padded rows; then three.
+        self.assertEqual(more["kv_bytes"] * 2, statement["kv_bytes"] * 3)
+        done = program.run("generate", "-m", program.MINI, "-p", "Question: Ada", "-n", "200", "--kv-tokens", "128",
+                           "--device", "ascend", env=ascend.environment())
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("KV cache", done.stderr)
+
+    def test_a_server_takes_what_its_steps_need_before_it_is_ready(self):
+        small = ascend.environment(ACL_PROFILE="910B3,memory_bytes=60000000")
+        server = Server(program.MINI, "--device", "ascend", environment=small)
+        body = {"prompt": "Question: Ada", "max_tokens": 4, "temperature": 0}
+        try:
+            self.assertEqual(server.post("/v1/completions", body)[0], 200)
+            self.assertEqual(server.post("/v1/completions", {**body, "prompt": "Ada " * 600})[0], 200)
+        finally:
+            _, log = server.stop()
+        self.assertIn("steps need room as well", log)
+        # The device's memory, not the host's.
+        self.assertRegex(log, r"Load weight begin\. avail mem=0\.0\d GB")
+        self.assertRegex(log, r"available_gpu_mem=0\.0\d GB")
+        self.fails(4, ["bytes of the device are free", "the KV cache of", "and steps", "those that read prompts"],
+                   "generate", "-m", program.MINI, "-p", "Question: Ada", "--device", "ascend",
+                   environment=ascend.environment(ACL_PROFILE="910B3,memory_bytes=20000000"))
+
+    def test_an_interrupt_ends_a_generation_whose_device_hangs(self):
+        process = subprocess.Popen([program.PROGRAM, *map(str, GENERATE), "--device", "ascend"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=ascend.environment(ACL_FAULT="timeout:200"))
+        time.sleep(0.7)
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=15)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("interrupted", errors)
+
+    def test_that_nothing_is_computed_is_told(self):
+        _, done = self.statement("--device", "ascend", ACL_EXECUTE=0)
+        self.assertEqual(done.stderr.count("REPRISE_ACL_EXECUTE is 0"), 1, done.stderr)
 
     def test_streams_that_run_out_are_told(self):
         self.generate_fails(4, ["making the stream", "207008"], profile="910B3,streams=3")
@@ -49,7 +91,8 @@ class Ascend(unittest.TestCase):
     def test_what_attention_does_not_take_is_refused_before_the_weights_are_read(self):
         self.generate_fails(2, ["float32", "--dtype bfloat16"], "--dtype", "float32")
         self.generate_fails(2, ["int8", "--max-prefill-tokens 1"], "--kv-dtype", "int8")
-        self.generate_fails(2, ["page", "multiple of 16"], "--page-size", "24")
+        for size in ("24", "528", "1024"):
+            self.generate_fails(2, ["page", "multiple of 16 up to 512"], "--page-size", size)
         statement, _ = self.statement("--device", "ascend", "--kv-dtype", "int8", "--max-prefill-tokens", "1")
         self.assertEqual(statement["kv_dtype"], "int8")
 
@@ -58,9 +101,19 @@ class Ascend(unittest.TestCase):
         self.assertEqual(statement["decode_steps"]["capture_failed"], 7)
         self.assertEqual(statement["decode_steps"]["replayed"], 0)
         self.assertIn("this device has no captured graphs", done.stderr)
+        self.assertIn("no batch size can be captured", statement["capture_budget"])
         statement, done = self.statement("--device", "ascend", ACL_PROFILE="910B3,task_groups=0")
         self.assertEqual(statement["decode_steps"]["capture_failed"], 7)
         self.assertIn("this device has no updates of captured launches", done.stderr)
+        self.assertIn("use the mode piecewise", done.stderr)
+        statement, _ = self.statement("--device", "ascend", "--mode", "piecewise", ACL_PROFILE="910B3,task_groups=0")
+        self.assertEqual(statement["decode_steps"]["replayed"], 7)
+
+    def test_one_batch_size_is_tried_whatever_the_budget_says(self):
+        for mode, steps in (("full", "replayed"), ("piecewise", "capture_failed")):
+            statement, _ = self.statement("--device", "ascend", "--mode", mode, ACL_PROFILE="910B3,events=2")
+            self.assertEqual(statement["decode_steps"][steps], 7)
+            self.assertRegex(statement["capture_budget"], "^0 of 1 batch sizes .*; batch size 1 is tried all the same$")
 
     def test_auto_takes_a_real_device_and_no_emulated_one(self):
         arguments = GENERATE + ("--device", "auto")

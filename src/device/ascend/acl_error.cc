@@ -21,7 +21,8 @@ struct CodeEntry {
 using enum ErrorCode;
 
 constexpr const char* kFreeMemory =
-    "another process may hold the device's memory: see npu-smi info; or lower --kv-tokens, or take another device";
+    "another process may hold the device's memory: see npu-smi info; or lower --kv-tokens or --max-prefill-tokens, or "
+    "take another device";
 constexpr const char* kFewerGraphs = "capture fewer batch sizes, or use the mode full, which needs one graph a size";
 constexpr const char* kNewerDriver = "update the driver and CANN";
 constexpr const char* kReset = "the device needs a reset: end the process and start it again";
@@ -68,7 +69,8 @@ constexpr auto kCodes = std::to_array<CodeEntry>({
     {ACL_ERROR_RT_TASK_ABORT_STOP, "TASK_ABORT_STOP", kInternal, nullptr},
     {ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED, "STREAM_CAPTURE_UNMATCHED", kCaptureUnmatched,
      "end the capture on the stream that began it"},
-    {ACL_ERROR_RT_MODEL_RUNNING, "MODEL_RUNNING", kGraphRunning, "record the external events that it waits for"},
+    {ACL_ERROR_RT_MODEL_RUNNING, "MODEL_RUNNING", kGraphRunning,
+     "record the external events that it waits for, if there are any; else a kernel hangs"},
     {ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD, "STREAM_CAPTURE_WRONG_THREAD", kCaptureWrongThread,
      "use CaptureMode::kRelaxed to end a capture on any thread"},
     {ACL_ERROR_RT_INSUFFICIENT_INPUT_ARRAY, "INSUFFICIENT_INPUT_ARRAY", kInternal, nullptr},

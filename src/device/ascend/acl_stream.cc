@@ -266,7 +266,6 @@ void AclStream::queue_replay(GraphState& graph) {
     check_plain("replay");
     if (update_) fail_update(ErrorCode::kTaskGroupOperation, "replay inside a task update, which holds launches only");
     core_->enter();
-    if (graph.replayed == nullptr) graph.replayed = std::make_unique<RawEvent>(core_->library, core_->make_event());
     // Replays of one graph follow one another, on whichever streams.
     elsewhere = graph.last_stream != nullptr && graph.last_stream != progress_.get();
     if (elsewhere && !graph.marked) {
@@ -290,6 +289,8 @@ void AclStream::queue_replay(GraphState& graph) {
     return static_cast<int>(ACL_SUCCESS);
   });
   core_->counters.replays.fetch_add(1, std::memory_order_relaxed);
+  core_->counters.external_waits += graph.external_waits;
+  core_->counters.external_records += graph.external_records;
   const Lock lock(core_->mutex);
   graph.last_stream = progress_.get();
   graph.marked = marked;

@@ -31,7 +31,10 @@ void AclStream::record_external(const std::shared_ptr<EventState>& event, bool w
   const std::shared_ptr<CaptureSession> session = check_submission(wait ? "wait" : "record");
   submit(session, wait ? "waiting for an external event" : "recording an external event",
          [&](aclrtStream raw, const char*& call) { return wait ? event->wait(raw, call) : event->record(raw, call); });
-  if (session == nullptr) return;
+  if (session == nullptr) {
+    ++(wait ? core_->counters.external_waits : core_->counters.external_records);
+    return;
+  }
   const Lock lock(core_->mutex);
   session->external(wait ? GraphRecord::Action::kExternalWait : GraphRecord::Action::kExternalRecord, lane_, event);
 }
@@ -185,6 +188,8 @@ std::unique_ptr<CapturedGraph> AclStream::end_capture() {
     session->state().raw = nullptr;
     throw Error(*error);
   }
+  // Its mark is made here, so that a device without events fails the capture and not every replay.
+  session->state().replayed = std::make_unique<RawEvent>(core_->library, core_->make_event());
   core_->counters.captures.fetch_add(1, std::memory_order_relaxed);
   return graph;
 }

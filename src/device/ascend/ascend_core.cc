@@ -56,11 +56,21 @@ void AscendCore::enter() const {
   current_core = identity_;
 }
 
+void AscendCore::fail(int code, std::string_view call, std::string_view doing) const {
+  try {
+    throw_acl_error(*library, code, call, doing);
+  } catch (const DeviceLost&) {
+    lost_.store(true, std::memory_order_release);
+    throw;
+  }
+}
+
 void AscendCore::require(Feature feature, std::string_view doing) const {
   if (features.has(feature)) return;
   throw Error(ErrorCode::kUnsupported, "{}: this device has no {}: {}", doing, name_of(feature),
               features.why_not(feature))
-      .remedy("update the driver and CANN");
+      .remedy(feature == Feature::kTaskUpdate ? "update the driver and CANN, or use the mode piecewise"
+                                              : "update the driver and CANN");
 }
 
 // ---- memory
@@ -131,8 +141,13 @@ void AscendCore::throw_out_of_memory(size_t bytes, MemoryKind kind, int code) {
   const size_t others = total - std::min(total, free + reserved);
   Error told(ErrorCode::kOutOfMemory, "{}; of the device's {} bytes {} are free, {} are this process's and {} others'",
              error.message(), total, free, reserved, others);
-  if (others > total / 8) throw std::move(told).remedy("another process holds memory of the device: see npu-smi info");
-  throw std::move(told).remedy("lower --kv-tokens, or take another device");
+  if (others > total / 8) {
+    throw std::move(told).remedy(
+        "another process holds memory of the device: see npu-smi info; or lower --kv-tokens or --max-prefill-tokens, "
+        "or "
+        "take another device");
+  }
+  throw std::move(told).remedy("lower --kv-tokens or --max-prefill-tokens, or take another device");
 }
 
 void AscendCore::release(const MemoryPool::Block& block, size_t requested) {
@@ -230,8 +245,8 @@ void AscendCore::end_stream(StreamProgress& progress, std::string_view name) noe
   bool ended = false;
   try {
     enter();
-    ended = wait_stream(progress, std::min(kDestroyTimeoutMs, wait_limit_ms), "ending a stream");
-    if (!ended) log_error("stream '{}' is destroyed while it waits for an event; its work is lost", name);
+    ended = wait_stream(progress, destroy_wait_ms(), "ending a stream");
+    if (!ended) log_error("stream '{}' is destroyed before its work has ended, which is lost: {}", name, what_hangs());
   } catch (const std::exception& error) {
     log_error("stream '{}': {}", name, error.what());
   }
@@ -388,10 +403,21 @@ bool AscendCore::wait_event(aclrtEvent event, int timeout_ms, std::string_view d
 }
 
 void AscendCore::give_up(std::string_view doing) const {
+  lost_.store(true, std::memory_order_release);
   throw DeviceLost(Error(ErrorCode::kInternal, "{}: the device has not come to an end within {:.1f} s", doing,
                          static_cast<double>(wait_limit_ms) * 1e-3)
-                       .remedy("a kernel hangs, or a graph waits for an event that nobody records; the device's log is "
-                               "in ~/ascend/log"));
+                       .remedy(fmt::format("{}; the device's log is in ~/ascend/log", what_hangs())));
+}
+
+std::string AscendCore::what_hangs() const {
+  const int64_t open = counters.external_waits - counters.external_records;
+  if (open <= 0) return "a kernel or a host function hangs: no external event is waited for";
+  return fmt::format("{} external event{} waited for and not recorded, or a kernel hangs in front of {}", open,
+                     open == 1 ? " is" : "s are", open == 1 ? "that wait" : "these waits");
+}
+
+int AscendCore::destroy_wait_ms() const {
+  return lost_.load(std::memory_order_acquire) ? 0 : std::min(kDestroyTimeoutMs, wait_limit_ms);
 }
 
 // ---- graphs that outlive their handles

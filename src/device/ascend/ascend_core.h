@@ -47,13 +47,18 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
 
   struct Counters {
     std::atomic<int64_t> launches{0}, replays{0}, captures{0}, task_updates{0}, allocations{0};
+    /// Waits for external events that were queued, in graphs at each replay, and what ends one each.
+    std::atomic<int64_t> external_waits{0}, external_records{0};
   } counters;
   std::atomic<Observer*> observer{nullptr};
 
   /// Makes the device's context the calling thread's, before any other call.
   void enter() const;
   /// Throws the error for a code other than success.
-  void check(int code, std::string_view call, std::string_view doing) const { check_acl(*library, code, call, doing); }
+  void check(int code, std::string_view call, std::string_view doing) const {
+    if (code != ACL_SUCCESS) [[unlikely]]
+      fail(code, call, doing);
+  }
   /// kUnsupported with the reason when a feature is off.
   void require(Feature feature, std::string_view doing) const;
 
@@ -91,8 +96,12 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   /// Waits until an event is reached; false when the time passed first.
   bool wait_event(aclrtEvent event, int timeout_ms, std::string_view doing) const;
   bool query_event(aclrtEvent event, std::string_view doing) const;
-  /// The error for a wait that took longer than the limit.
+  /// The error for a wait that took longer than the limit. From then on nobody waits any more.
   [[noreturn]] void give_up(std::string_view doing) const;
+  /// What may hold up a stream that does not come to its end.
+  std::string what_hangs() const;
+  /// How long a destructor waits for work: no time when a wait has been given up before.
+  int destroy_wait_ms() const;
   aclrtEvent make_event() const;
 
   // Captures; with the mutex locked.
@@ -106,10 +115,11 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   void dig_graves(bool all);
 
  private:
+  [[noreturn]] void fail(int code, std::string_view call, std::string_view doing) const;
   void open_device();
   void close_device() noexcept;
   void read_cores();
-  void check_free_memory() const;
+  void look_at_free_memory() const;
   void probe_features();
   void probe_graphs(aclrtStream stream);
   /// With the mutex locked: asks the busy streams how far they are, and reclaims what their work no longer needs.
@@ -122,7 +132,8 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   void note_memory(MemoryRecord::Kind kind, const void* address, size_t bytes);
 
   aclrtContext context_ = nullptr;
-  uint64_t identity_ = 0;  ///< of this core among all that there ever were
+  uint64_t identity_ = 0;                  ///< of this core among all that there ever were
+  mutable std::atomic<bool> lost_{false};  ///< a wait has been given up, or the device has told that it is lost
   std::atomic<uint64_t> sequence_{0};
   std::vector<std::shared_ptr<StreamProgress>> streams_;
   std::vector<CaptureSession*> sessions_;

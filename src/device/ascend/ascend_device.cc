@@ -48,7 +48,8 @@ class AscendDevice : public Device {
   void fill(void* destination, unsigned char value, size_t bytes) override;
   void synchronize() override;
   CaptureBudget plan_captures(const CaptureDemand& demand) override {
-    return trim_captures(demand, core_->capture_room());
+    if (core_->features.has(Feature::kGraph)) return trim_captures(demand, core_->capture_room());
+    return {demand.sizes, fmt::format("no batch size can be captured: {}", core_->features.why_not(Feature::kGraph))};
   }
   std::optional<ModelledCosts> modelled_costs() override { return emulated_costs(*core_->library, core_->device_id); }
   CaptureMode exchange_capture_mode(CaptureMode mode) override;
@@ -82,6 +83,7 @@ Capabilities AscendDevice::capabilities_of(const AscendCore& core) {
   capabilities.shares_host_cores = false;
   capabilities.vectors_like_rows = true;
   capabilities.limited_captures = true;
+  capabilities.fixed_memory = true;
   capabilities.default_page_size = 128;  // what its attention is made for
   capabilities.cores = std::max(core.cube_cores, core.vector_cores);
   capabilities.least_priority = kLeastPriority;

@@ -81,6 +81,7 @@ std::optional<Error> CaptureSession::find_unjoined() const {
 void CaptureSession::external(GraphRecord::Action action, uint16_t lane, const std::shared_ptr<EventState>& event) {
   auto place = std::find(externals_.begin(), externals_.end(), event.get());
   if (place == externals_.end()) place = externals_.insert(externals_.end(), event.get());
+  ++(action == GraphRecord::Action::kExternalWait ? state_->external_waits : state_->external_records);
   add({.action = action, .lane = lane, .digest = static_cast<uint64_t>(place - externals_.begin())});
   keep_event(event);
 }

@@ -88,7 +88,7 @@ void GraphState::destroy() noexcept {
 AscendCapturedGraph::~AscendCapturedGraph() {
   if (state_->capturing) return;  // given up by its capture
   try {
-    close(std::min(kDestroyTimeoutMs, state_->core->wait_limit_ms));
+    close(state_->core->destroy_wait_ms());
   } catch (const std::exception& error) {
     // The graph stays until its replays have ended; only the callbacks come too early.
     log_error("captured graph: {}", error.what());
@@ -177,7 +177,7 @@ void AscendCapturedGraph::close(int timeout_ms) {
     }
     if (std::chrono::steady_clock::now() > deadline) {
       throw Error(ErrorCode::kGraphRunning, "replays of the graph have not ended after {} ms", timeout_ms)
-          .remedy("record the external events that it waits for");
+          .remedy(core.what_hangs());
     }
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

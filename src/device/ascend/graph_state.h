@@ -64,6 +64,7 @@ struct GraphState : std::enable_shared_from_this<GraphState> {
   std::vector<std::unique_ptr<AscendTaskGroup>> groups;
   std::vector<std::shared_ptr<const void>> held;      ///< memory that was released during the capture
   std::vector<std::shared_ptr<EventState>> events;    ///< which nodes of the graph refer to
+  int64_t external_waits = 0, external_records = 0;   ///< of one replay
   std::vector<std::unique_ptr<HostCall>> host_calls;  ///< which the runtime calls at each replay
   std::shared_ptr<ErrorSlot> errors = std::make_shared<ErrorSlot>();
 

@@ -82,8 +82,14 @@ CaptureBudget trim_captures(const CaptureDemand& demand, const CaptureRoom& room
   const int64_t at_most = std::min(streams.at_most, events.at_most);
   CaptureBudget budget;
   budget.sizes = spread(demand.sizes, at_most);
-  budget.text = fmt::format("{} of {} batch sizes can be captured ({}): streams: {}; events: {}", budget.sizes.size(),
-                            demand.sizes.size(), room.source, streams.text, events.text);
+  std::string tried;
+  if (budget.sizes.empty() && !demand.sizes.empty()) {
+    // What is kept back may do for one.
+    tried = fmt::format("; batch size {} is tried all the same", demand.sizes.back());
+  }
+  budget.text = fmt::format("{} of {} batch sizes can be captured ({}): streams: {}; events: {}{}", budget.sizes.size(),
+                            demand.sizes.size(), room.source, streams.text, events.text, tried);
+  if (!tried.empty()) budget.sizes = {demand.sizes.back()};
   return budget;
 }
 

@@ -24,8 +24,9 @@ struct CaptureRoom {
 /// CANN's documentation of aclrtCreateStream and aclrtCreateEvent.
 CaptureRoom documented_room(std::string_view soc_name);
 
-/// Keeps as many sizes as there is room for, spread evenly and with the largest among them. A graph of n streams takes
-/// n of the device's, one more for each 2048 tasks of a stream, and an event behind its replays.
+/// Keeps as many sizes as there is room for, spread evenly and with the largest among them; that one in any case, as
+/// what is kept back for others may do for it, and a capture that fails costs its size alone. A graph of n streams
+/// takes n of the device's, one more for each 2048 tasks of a stream, and an event behind its replays.
 CaptureBudget trim_captures(const CaptureDemand& demand, const CaptureRoom& room);
 
 }  // namespace reprise::device::ascend

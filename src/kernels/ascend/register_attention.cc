@@ -15,7 +15,7 @@ constexpr int64_t kRightDownCausal = 3;
 constexpr int64_t kAnyTokens = 2147483647;
 /// How int8 keys and values are scaled: a scale for each token and head, in pages like the cache.
 constexpr int64_t kScaleOfPagedHeads = 5;
-constexpr int64_t kPageMultiple = 16;
+constexpr int64_t kPageMultiple = 16, kMostPageSize = 512;
 
 void check_supported(const ops::OpCall& call) {
   const Tensor& q = call.inputs[0];
@@ -24,10 +24,11 @@ void check_supported(const ops::OpCall& call) {
                 reprise::name_of(q.dtype()))
         .remedy("run the model with --dtype bfloat16, or on another device");
   }
-  if (call.inputs[1].size(1) % kPageMultiple != 0) {
+  const int64_t page_size = call.inputs[1].size(1);
+  if (page_size % kPageMultiple != 0 || page_size > kMostPageSize) {
     throw Error(ErrorCode::kUnsupported,
-                "paged_attention: pages of {} tokens, expected a multiple of {} on this device", call.inputs[1].size(1),
-                kPageMultiple)
+                "paged_attention: pages of {} tokens, expected a multiple of {} up to {} on this device", page_size,
+                kPageMultiple, kMostPageSize)
         .remedy("use pages of 128 tokens: --page-size 128");
   }
 }

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +15,7 @@
 
 #include "device/ascend/device_report.h"
 #include "device/ascend/test_kernels.h"
+#include "device/device_lost.h"
 
 namespace reprise::device::ascend {
 namespace {
@@ -168,10 +170,47 @@ TEST(EmulatedAscend, AReplayThatCannotBeMarkedIsFollowedAllTheSame) {
     replay_behind_a_gate(false);
     before = emulator.calls("event");
   }
-  // A replay makes an event and records it.
-  const WatchedEmulator emulator(fmt::format("event:{}", before + 2));
+  // A replay records the event that was made with the graph.
+  const WatchedEmulator emulator(fmt::format("event:{}", before + 1));
   replay_behind_a_gate(true);
   EXPECT_EQ(emulator.report(), "acl validation: 0 problems\n");
+}
+
+std::string wait_that_is_given_up(Stream& stream) {
+  try {
+    stream.synchronize();
+  } catch (const DeviceLost& error) {
+    return error.what();
+  }
+  return "nothing is thrown";
+}
+
+TEST(EmulatedAscend, AHangTellsWhetherEventsAreWaitedForAndDelaysTheEndOnce) {
+  AscendOptions options = emulator_options();
+  options.wait_limit_ms = 500;
+  {
+    const auto device = create_ascend_device(options);
+    const auto stream = device->create_stream();
+    const auto gate = device->create_event(EventKind::kExternal);
+    stream->begin_capture(CaptureMode::kThreadLocal);
+    stream->wait(*gate);
+    const auto graph = stream->end_capture();
+    graph->replay(*stream);
+    EXPECT_THAT(wait_that_is_given_up(*stream), HasSubstr("1 external event is waited for and not recorded"));
+    device->create_stream()->record(*gate);
+  }
+  const WatchedEmulator emulator("timeout:1");
+  const auto kernels = make_test_kernels();
+  auto device = create_ascend_device(options);
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 5; ++i) streams.push_back(device->create_stream());
+  const auto data = device->allocate(400);
+  for (const auto& stream : streams) kernels->add(*stream, data->data(), 100, 1);
+  EXPECT_THAT(wait_that_is_given_up(*streams[0]), HasSubstr("no external event is waited for"));
+  const auto begin = std::chrono::steady_clock::now();
+  streams.clear();
+  device.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(400));
 }
 
 }  // namespace

@@ -69,14 +69,15 @@ TEST(ResourceBudget, WhereGraphsHoldNoStreamsOnlyEventsCount) {
   EXPECT_THAT(budget.text, HasSubstr("graphs hold no streams on this device"));
 }
 
-TEST(ResourceBudget, WithoutRoomNothingIsCaptured) {
+TEST(ResourceBudget, WithoutRoomTheLargestSizeIsTriedAllTheSame) {
   CaptureRoom room;
   room.streams = 50;
   room.events = 1000;
   room.source = "free on the device now";
   const CaptureBudget budget = trim_captures({.sizes = {1, 2}}, room);
-  EXPECT_TRUE(budget.sizes.empty());
-  EXPECT_THAT(budget.text, HasSubstr("0 of 2 batch sizes can be captured (free on the device now)"));
+  EXPECT_THAT(budget.sizes, ElementsAre(2));
+  EXPECT_THAT(budget.text, AllOf(HasSubstr("0 of 2 batch sizes can be captured (free on the device now)"),
+                                 HasSubstr("; batch size 2 is tried all the same")));
 }
 
 TEST(ResourceBudget, UnknownDevicesGetTheSmallestRoom) {
