@@ -144,14 +144,11 @@ std::filesystem::path with_short_scales(const std::filesystem::path& model) {
   return copy;
 }
 
-// What was stored in the compute dtype, as checkpoints of ModelSlim are: fused norms take such scales as they are.
+// What was stored in the compute dtype, as checkpoints of ModelSlim are: operators take such scales as they are.
 TEST(AscendGoldenScales, ThatBfloat16HoldsAreOfTheDtypeOfTheRows) {
   const std::filesystem::path model =
       with_short_scales(std::filesystem::path(REPRISE_SOURCE_DIR) / "tests/data/models/dense-w8a8-static");
   expect_the_same_in_every_mode(model.string(), DType::kBF16);
-  StepHarness fused(on_ascend(model.string(), Mode::kFull));
-  EXPECT_NE(fused.runner().program_text(1).find("AddRmsNormQuant"), std::string::npos)
-      << fused.runner().program_text(1);
   std::filesystem::remove_all(model);
 }
 
