@@ -24,7 +24,7 @@ void on_signal(int signal) {
 }
 
 void on_alarm(int /*signal*/) {
-  constexpr std::string_view kMessage = "error: interrupted; what was running did not come to an end\n";
+  constexpr std::string_view kMessage = "\nerror: interrupted; what was running did not come to an end\n";
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
   ::_exit(exit_code(ErrorCode::kCancelled));
 }
