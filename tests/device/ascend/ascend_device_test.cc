@@ -210,7 +210,7 @@ TEST(EmulatedAscend, AHangTellsWhetherEventsAreWaitedForAndDelaysTheEndOnce) {
   const auto begin = std::chrono::steady_clock::now();
   streams.clear();
   device.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(400));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500)) << "five waits take 2500";
 }
 
 }  // namespace
