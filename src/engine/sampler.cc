@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/exponentials.h"
 
 namespace reprise::engine {
 namespace {
@@ -48,8 +49,14 @@ struct Largest {
   size_t block = 0;
 };
 
-// Blocks in which the largest value is looked for: few of them, and short beside the vocabulary.
+// Blocks in which the largest value, or the drawn one, is looked for: few of them, and short beside the vocabulary.
 constexpr size_t kBlock = 512;
+// Blocks that are passed over when they hold none of the largest values.
+constexpr size_t kShortBlock = 64;
+
+std::span<const float> block_of(std::span<const float> values, size_t begin) {
+  return values.subspan(begin, std::min(kBlock, values.size() - begin));
+}
 
 // The largest value, after a check that every one is finite.
 Largest checked_max(std::span<const float> logits) {
@@ -57,7 +64,7 @@ Largest checked_max(std::span<const float> logits) {
   Extremes extremes;
   Largest largest;
   for (size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const Extremes block = extremes_of(logits.subspan(begin, std::min(kBlock, logits.size() - begin)));
+    const Extremes block = extremes_of(block_of(logits, begin));
     extremes.lowest = std::min(extremes.lowest, block.lowest);
     if (block.highest <= extremes.highest) continue;
     extremes.highest = block.highest;
@@ -73,6 +80,34 @@ Largest checked_max(std::span<const float> logits) {
   // In the order of integers -0 comes before +0, as a token it does not.
   if (largest.value == 0) largest.block = 0;
   return largest;
+}
+
+// In several sums side by side, because one would wait for each addition.
+double sum_of(std::span<const float> values) {
+  double sums[8] = {};
+  size_t i = 0;
+  for (; i + 8 <= values.size(); i += 8) {
+    for (size_t lane = 0; lane < 8; ++lane) sums[lane] += values[i + lane];
+  }
+  double rest = 0;
+  for (; i < values.size(); ++i) rest += values[i];
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7])) + rest;
+}
+
+/// The sum of the blocks in front of the one that takes it beyond `limit`, and where that begins.
+struct BlockSum {
+  size_t end = 0;
+  double sum = 0;
+};
+
+BlockSum sum_of_blocks(std::span<const float> values, double limit) {
+  BlockSum result;
+  for (; result.end < values.size(); result.end += kBlock) {
+    const double block = sum_of(block_of(values, result.end));
+    if (result.sum + block > limit) break;
+    result.sum += block;
+  }
+  return result;
 }
 
 float finite_float(double value) {
@@ -102,7 +137,7 @@ float logit_of(uint64_t candidate) {
 Sampler::Sampler(int32_t vocabulary) {
   changed_.reserve(static_cast<size_t>(vocabulary));
   candidates_.reserve(static_cast<size_t>(vocabulary));
-  cumulative_.reserve(static_cast<size_t>(vocabulary));
+  weights_.reserve(static_cast<size_t>(vocabulary));
 }
 
 void Sampler::check_finite(std::span<const float> logits) { checked_max(logits); }
@@ -126,6 +161,8 @@ int32_t Sampler::sample(std::span<const float> logits, const SamplingParameters&
 
   max_logit_ = max.value;
   temperature_ = parameters.temperature;
+  // Not infinite: the best token's distance is 0, and shall stay so.
+  sharpness_ = finite_float(1 / temperature_);
   const size_t top_k = parameters.top_k > 0 ? static_cast<size_t>(parameters.top_k) : logits.size();
   if (top_k <= kHeapLimit && top_k < logits.size()) {
     collect_largest(logits, top_k);
@@ -157,9 +194,12 @@ void Sampler::apply_bias(std::span<const std::pair<int32_t, float>> bias) {
   }
 }
 
-// Unnormalised probability; 1 for the best token.
-double Sampler::weight(Candidate candidate) const {
-  return std::exp((static_cast<double>(logit_of(candidate)) - max_logit_) / temperature_);
+/// Unnormalised probabilities of the candidates; 1 for the best token.
+std::span<const float> Sampler::weigh() {
+  weights_.resize(candidates_.size());
+  for (size_t i = 0; i < weights_.size(); ++i) weights_[i] = (logit_of(candidates_[i]) - max_logit_) * sharpness_;
+  exponentials(weights_);
+  return weights_;
 }
 
 void Sampler::collect(std::span<const float> logits) {
@@ -178,12 +218,16 @@ void Sampler::collect_largest(std::span<const float> logits, size_t count) {
   // A heap whose front is the least of the largest; of equal logits the lower token came first and stays.
   std::make_heap(candidates_.begin(), candidates_.end(), std::greater<>());
   float least = logit_of(candidates_.front());
-  for (size_t token = count; token < logits.size(); ++token) {
-    if (logits[token] <= least) continue;
-    std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
-    candidates_.back() = pack(logits[token], token);
-    std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
-    least = logit_of(candidates_.front());
+  for (size_t begin = count; begin < logits.size(); begin += kShortBlock) {
+    const size_t end = std::min(begin + kShortBlock, logits.size());
+    if (extremes_of(logits.subspan(begin, end - begin)).highest <= order_of(least)) continue;
+    for (size_t token = begin; token < end; ++token) {
+      if (logits[token] <= least) continue;
+      std::pop_heap(candidates_.begin(), candidates_.end(), std::greater<>());
+      candidates_.back() = pack(logits[token], token);
+      std::push_heap(candidates_.begin(), candidates_.end(), std::greater<>());
+      least = logit_of(candidates_.front());
+    }
   }
   std::sort(candidates_.begin(), candidates_.end(), std::greater<>());
 }
@@ -196,13 +240,8 @@ void Sampler::keep_top_k(size_t count) {
 }
 
 void Sampler::keep_top_p(double probability) {
-  std::vector<double>& weights = cumulative_;  // scratch that draw() fills later
-  weights.clear();
-  double total = 0;
-  for (const Candidate candidate : candidates_) {
-    weights.push_back(weight(candidate));
-    total += weights.back();
-  }
+  const std::span<const float> weights = weigh();
+  const double total = sum_of(weights);
   const double wanted = probability * total;
   // Tokens below this limit have less than 1 - probability together, so the others reach the probability without them.
   // The factor is room for rounding.
@@ -223,7 +262,9 @@ void Sampler::keep_top_p(double probability) {
     if (end != candidates_.end()) std::nth_element(begin, end, candidates_.end(), std::greater<>());
     std::sort(begin, end, std::greater<>());
     for (auto candidate = begin; candidate != end; ++candidate) {
-      sum += weight(*candidate);
+      float weight = (logit_of(*candidate) - max_logit_) * sharpness_;
+      exponentials({&weight, 1});
+      sum += weight;
       ++sorted;
       if (sum >= wanted) {
         candidates_.resize(sorted);
@@ -235,23 +276,34 @@ void Sampler::keep_top_p(double probability) {
 }
 
 void Sampler::keep_min_p(double share) {
-  std::erase_if(candidates_, [&](Candidate candidate) { return weight(candidate) < share; });
+  const std::span<const float> weights = weigh();
+  size_t kept = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] >= share) candidates_[kept++] = candidates_[i];
+  }
+  candidates_.resize(kept);
 }
 
+/// The first candidate at which the running sum of the weights passes `uniform` of their total; found by blocks, whose
+/// sums come first.
 int32_t Sampler::draw(double uniform) {
-  cumulative_.clear();
-  double sum = 0;
-  for (const Candidate candidate : candidates_) cumulative_.push_back(sum += weight(candidate));
-  const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end(), uniform * sum);
-  if (found != cumulative_.end()) return token_of(candidates_[static_cast<size_t>(found - cumulative_.begin())]);
-  return token_of(candidates_.back());  // uniform * total was rounded up to total
+  const std::span<const float> weights = weigh();
+  const double total = sum_of_blocks(weights, std::numeric_limits<double>::infinity()).sum;
+  const double wanted = uniform * total;
+  auto [begin, sum] = sum_of_blocks(weights, wanted);
+  for (size_t i = begin; i < weights.size(); ++i) {
+    sum += weights[i];
+    if (sum > wanted) return token_of(candidates_[i]);
+  }
+  return token_of(candidates_.back());  // rounding: the sum of single weights is not that of blocks
 }
 
 void Sampler::logprobs(std::span<const float> logits, int32_t chosen, int32_t alternatives, PositionLogprobs& out) {
-  max_logit_ = checked_max(logits).value;
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max_logit_);
-  const double log_sum = max_logit_ + std::log(sum);
+  const float max = checked_max(logits).value;
+  weights_.resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) weights_[i] = logits[i] - max;
+  exponentials(weights_);
+  const double log_sum = max + std::log(sum_of(weights_));
   const auto entry = [&](int32_t token) {
     return TokenLogprob{token, finite_float(logits[static_cast<size_t>(token)] - log_sum)};
   };

@@ -38,7 +38,7 @@ class Sampler {
 
   void apply_penalties(const SamplingParameters& parameters, const TokenHistory& history);
   void apply_bias(std::span<const std::pair<int32_t, float>> bias);
-  double weight(Candidate candidate) const;
+  std::span<const float> weigh();
   void collect(std::span<const float> logits);
   void collect_largest(std::span<const float> logits, size_t count);
   void keep_top_k(size_t count);
@@ -48,8 +48,9 @@ class Sampler {
 
   std::vector<float> changed_;  // logits
   std::vector<Candidate> candidates_;
-  std::vector<double> cumulative_;
-  double max_logit_ = 0;
+  std::vector<float> weights_;
+  float max_logit_ = 0;
+  float sharpness_ = 1;  // 1 / temperature
   double temperature_ = 1;
 };
 
