@@ -15,13 +15,13 @@ namespace {
 constexpr float kMoeNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kMoeInfinity = std::numeric_limits<float>::infinity();
 
-struct Choice {
+struct ChoiceSize {
   int64_t tokens, experts, top_k;
   std::string to_string() const { return fmt::format("{} tokens, {} of {} experts", tokens, top_k, experts); }
 };
 
-constexpr Choice kChoices[] = {{1, 1, 1},    {1, 128, 8}, {0, 8, 2},   {3, 31, 31},  {5, 8, 2},     {15, 128, 8},
-                               {16, 128, 8}, {17, 64, 8}, {33, 17, 3}, {64, 128, 8}, {65, 129, 17}, {2, 1000, 63}};
+constexpr ChoiceSize kChoices[] = {{1, 1, 1},    {1, 128, 8}, {0, 8, 2},   {3, 31, 31},  {5, 8, 2},     {15, 128, 8},
+                                   {16, 128, 8}, {17, 64, 8}, {33, 17, 3}, {64, 128, 8}, {65, 129, 17}, {2, 1000, 63}};
 
 /// int32 [rows, columns].
 Tensor int_matrix(const std::vector<int32_t>& values, int64_t rows, int64_t columns) {
@@ -39,7 +39,7 @@ void add_gating_cases(std::vector<ConformanceCase>& cases, std::mt19937& random)
     }
   };
   for (const DType dtype : kFloats) {
-    for (const Choice& choice : kChoices) {
+    for (const ChoiceSize& choice : kChoices) {
       const Tensor logits = random_tensor(dtype, {choice.tokens, choice.experts}, random);
       add(choice.to_string(), logits, {}, choice.top_k);
       for (const int64_t real : {int64_t{0}, choice.tokens / 2, choice.tokens}) {
@@ -59,7 +59,7 @@ void add_gating_cases(std::vector<ConformanceCase>& cases, std::mt19937& random)
 }
 
 /// A choice of distinct experts for each token, as a router makes it.
-std::vector<int32_t> random_choice(const Choice& choice, int64_t real, std::mt19937& random) {
+std::vector<int32_t> random_choice(const ChoiceSize& choice, int64_t real, std::mt19937& random) {
   std::vector<int32_t> all(static_cast<size_t>(choice.experts));
   std::iota(all.begin(), all.end(), 0);
   std::vector<int32_t> experts;
@@ -74,7 +74,7 @@ void add_route_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) 
   const auto add = [&](const std::string& name, const Tensor& experts, int64_t count) {
     cases.push_back({.op = "moe_route", .name = name, .inputs = {experts}, .attributes = {count}});
   };
-  for (const Choice& choice : kChoices) {
+  for (const ChoiceSize& choice : kChoices) {
     for (const int64_t real : {int64_t{0}, choice.tokens / 2, choice.tokens}) {
       add(fmt::format("{}, {} of them real", choice.to_string(), real),
           int_matrix(random_choice(choice, real, random), choice.tokens, choice.top_k), choice.experts);
@@ -162,7 +162,7 @@ void add_int8_grouped_linear_cases(std::vector<ConformanceCase>& cases, std::mt1
 
 void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const DType dtype : kFloats) {
-    for (const Choice& choice : kChoices) {
+    for (const ChoiceSize& choice : kChoices) {
       const int64_t rows = choice.tokens * choice.top_k;
       std::vector<int32_t> places(static_cast<size_t>(rows));
       std::iota(places.begin(), places.end(), 0);
@@ -188,7 +188,7 @@ void add_combine_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
 
 /// A whole layer of experts.
 struct LayerSize {
-  Choice choice;
+  ChoiceSize choice;
   int64_t width, intermediate;
   std::string to_string(DType dtype) const {
     return fmt::format("{}, {} x {} {}", choice.to_string(), width, intermediate, name_of(dtype));
@@ -200,7 +200,7 @@ constexpr LayerSize kLayerSizes[] = {
 void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const LayerSize& size : kLayerSizes) {
     for (const DType dtype : kFloats) {
-      const Choice& choice = size.choice;
+      const ChoiceSize& choice = size.choice;
       cases.push_back(
           {.op = "moe_experts",
            .name = size.to_string(dtype),
@@ -220,7 +220,7 @@ void add_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random
 void add_int8_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   for (const LayerSize& size : kLayerSizes) {
     for (const DType dtype : kFloats) {
-      const Choice& choice = size.choice;
+      const ChoiceSize& choice = size.choice;
       const auto scales = [&](int64_t channels) {
         const Tensor tensor = random_tensor(DType::kF32, {choice.experts, channels}, random);
         for (int64_t i = 0; i < tensor.shape().elements(); ++i) tensor.data_as<float>()[i] *= 0.002f;
@@ -246,7 +246,7 @@ void add_int8_experts_cases(std::vector<ConformanceCase>& cases, std::mt19937& r
 void add_place_cases(std::vector<ConformanceCase>& cases, std::mt19937& random) {
   // Expert 0 at one place, 1 at three, 2 nowhere, 3 with a number of copies that the map cannot hold.
   const Tensor map = int_matrix({1, 4, -1, -1, 3, 0, 5, 2, 0, -1, -1, -1, 9, 1, 3, 6}, 4, 4);
-  for (const Choice& choice : kChoices) {
+  for (const ChoiceSize& choice : kChoices) {
     const Tensor experts =
         int_matrix(random_choice(choice, choice.tokens - choice.tokens / 3, random), choice.tokens, choice.top_k);
     std::vector<int32_t> positions(static_cast<size_t>(choice.tokens));
