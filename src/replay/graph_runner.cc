@@ -277,8 +277,8 @@ class GraphRunner::Implementation {
     }
     captures_.set_budget(budget.text);
     if (budget.sizes.size() == buckets_.size()) return;
-    REPRISE_CHECK(!budget.sizes.empty());
-    buckets_ = std::move(budget.sizes);
+    // One is tried in any case: a capture that fails tells why, and costs its size alone.
+    buckets_ = budget.sizes.empty() ? std::vector<int32_t>{buckets_.back()} : std::move(budget.sizes);
     log_warning("{}; batch sizes that are left: {}", budget.text, fmt::join(buckets_, ", "));
   }
 
