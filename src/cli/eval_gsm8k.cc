@@ -98,7 +98,7 @@ void Gsm8kRun::answer() {
   const auto update = [&] {
     bar.update(static_cast<double>(done), static_cast<double>(answers_.size()), "Answering questions");
   };
-  watch_interrupts(kSecondsToEnd);
+  watch_interrupts(seconds_to_end(engine_->runner().device()));
   const auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < prompts_.size(); ++i) {
     engine::Request request;

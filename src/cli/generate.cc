@@ -140,7 +140,7 @@ class Generation {
     truncate(ids);
     make_engine(ids);
     outputs_.resize(prompts_.size());
-    watch_interrupts(kSecondsToEnd);
+    watch_interrupts(seconds_to_end(session_.device()));
     for (size_t i = 0; i < ids.size(); ++i) submit(i, std::move(ids[i]));
     run_engine();
     end_interrupt_limit();

@@ -15,12 +15,12 @@ namespace reprise::cli {
 namespace {
 
 volatile std::sig_atomic_t received = 0;
-volatile std::sig_atomic_t seconds_to_end = 0;
+volatile std::sig_atomic_t alarm_seconds = 0;
 
 void on_signal(int signal) {
   received = 1;
   std::signal(signal, SIG_DFL);
-  if (seconds_to_end > 0) ::alarm(static_cast<unsigned>(seconds_to_end));
+  if (alarm_seconds > 0) ::alarm(static_cast<unsigned>(alarm_seconds));
 }
 
 void on_alarm(int /*signal*/) {
@@ -41,16 +41,18 @@ void on_interrupt(int /*signal*/) {
 }  // namespace
 
 void watch_interrupts(unsigned most_seconds) {
-  seconds_to_end = static_cast<std::sig_atomic_t>(most_seconds);
+  alarm_seconds = static_cast<std::sig_atomic_t>(most_seconds);
   std::signal(SIGALRM, on_alarm);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
 }
 
+unsigned seconds_to_end(const device::Device& device) { return device.capabilities().shares_host_cores ? 0 : 3; }
+
 bool interrupted() { return received != 0; }
 
 void end_interrupt_limit() {
-  seconds_to_end = 0;
+  alarm_seconds = 0;
   ::alarm(0);
 }
 
