@@ -1,4 +1,6 @@
 """bench/peers/compare: taking turns with peers, here with programs that answer as llama.cpp's do."""
+import json
+import struct
 import subprocess
 import sys
 import unittest
@@ -7,6 +9,7 @@ import xml.etree.ElementTree
 import program
 
 COMPARE = program.ROOT / "bench/peers/compare"
+TO_GGUF = program.ROOT / "bench/peers/to_gguf"
 
 LLAMA_BENCH = """#!/bin/sh
 # A round is slow, the next one fast: the median of three counts.
@@ -126,6 +129,83 @@ echo '{"results": [{"tokens_per_second": 10, "share_of_limit": 0.9, "limit_distu
         self.assertRegex(done.stdout, r"\| decode, batch 1 \|.*\| 90\.0% \* \|")
         self.assertRegex(done.stdout, r"\| prefill, 16 tokens \|.*\| 90\.0% \|")
         self.assertIn("\\* above the measured limit", done.stdout)
+
+
+class GgufReader:
+    """Reads what a GGUF file says, by the format's own description."""
+
+    def __init__(self, path):
+        self.bytes, self.at = path.read_bytes(), 0
+        magic, self.version, tensors, values = self.take("<4sIQQ")
+        assert magic == b"GGUF"
+        self.values = {self.text(): self.value(self.take("<I")[0]) for _ in range(values)}
+        self.tensors = {}
+        for _ in range(tensors):
+            name = self.text()
+            shape = self.take(f"<{self.take('<I')[0]}Q")
+            self.tensors[name] = (shape, *self.take("<IQ"))
+        self.data = (self.at + 31) // 32 * 32
+
+    def take(self, form):
+        values = struct.unpack_from(form, self.bytes, self.at)
+        self.at += struct.calcsize(form)
+        return values
+
+    def text(self):
+        size, = self.take("<Q")
+        self.at += size
+        return self.bytes[self.at - size:self.at].decode()
+
+    def value(self, kind):
+        if kind == 8:
+            return self.text()
+        if kind == 9:
+            inner, count = self.take("<IQ")
+            return [self.value(inner) for _ in range(count)]
+        return self.take({4: "<I", 5: "<i", 6: "<f", 7: "<?"}[kind])[0]
+
+
+class WeightsOfPeers(unittest.TestCase):
+    def setUp(self):
+        self.out = program.temporary_directory(self) / "mini.gguf"
+
+    def convert(self, directory, *arguments):
+        return subprocess.run([sys.executable, TO_GGUF, directory, self.out, *map(str, arguments)], capture_output=True,
+                              text=True, timeout=60, check=False)
+
+    def test_the_file_holds_the_bits_of_the_checkpoint(self):
+        done = self.convert(program.MINI)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        read = GgufReader(self.out)
+        self.assertEqual((read.version, read.values["general.architecture"]), (3, "qwen3"))
+        config = json.loads((program.MINI / "config.json").read_text())
+        self.assertEqual(read.values["qwen3.block_count"], config["num_hidden_layers"])
+        self.assertEqual(len(read.values["tokenizer.ggml.tokens"]), config["vocab_size"])
+        checkpoint = (program.MINI / "model.safetensors").read_bytes()
+        size, = struct.unpack_from("<Q", checkpoint)
+        header = json.loads(checkpoint[8:8 + size])
+        header.pop("__metadata__", None)
+        self.assertEqual(len(read.tensors), len(header))
+        for own, name in (("model.layers.3.mlp.down_proj.weight", "blk.3.ffn_down.weight"),
+                          ("model.layers.0.self_attn.q_norm.weight", "blk.0.attn_q_norm.weight")):
+            begin, end = (8 + size + offset for offset in header[own]["data_offsets"])
+            shape, kind, offset = read.tensors[name]
+            self.assertEqual(list(reversed(shape)), header[own]["shape"])
+            data, bits = read.bytes[read.data + offset:], checkpoint[begin:end]
+            if kind == 30:
+                self.assertEqual(data[:len(bits)], bits)
+            else:  # a bfloat16 is the upper half of a float32
+                self.assertEqual(data[:2 * len(bits)],
+                                 b"".join(b"\0\0" + bits[i:i + 2] for i in range(0, len(bits), 2)))
+
+    def test_what_cannot_be_written_is_refused_by_name(self):
+        for arguments, message in (((program.MINI_MOE,), "is of the type qwen3_moe: only dense Qwen3"),
+                                   ((program.MINI, "--tokenizer", program.ROOT), "there is no tokenizer.json in"),
+                                   (("/nowhere",), "/nowhere/config.json")):
+            done = self.convert(*arguments)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f"^error: .*{message}")
+            self.assertFalse(self.out.exists())
 
 
 if __name__ == "__main__":
