@@ -189,6 +189,7 @@ uint32_t core_limit(Cores cores) {
 aclnnStatus begin_call(const char* name) { return emulatorOperatorFault(name); }
 
 aclnnStatus end_call(const char* name, aclnnStatus status, const std::string& text) {
+  emulatorEndUses();
   emulatorOperatorResult(name, status, text.empty() ? nullptr : text.c_str());
   return status;
 }
@@ -219,7 +220,11 @@ OperatorError take_executor(const char* name, const void* workspace, uint64_t wo
 
 aclnnStatus phase_two(const char* name, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
                       aclrtStream stream) {
-  if (const aclnnStatus fault = begin_call(name)) return end_call(name, fault, "injected fault");
+  if (const aclnnStatus fault = begin_call(name)) {
+    // As on the device: a second phase that fails takes its executor with it too.
+    if (executor != nullptr) (void)emulatorTakeExecutor(executor);
+    return end_call(name, fault, "injected fault");
+  }
   const OperatorError refusal = take_executor(name, workspace, workspace_bytes, executor);
   if (refusal.status() != ACLNN_SUCCESS) return end_call(name, refusal.status(), refusal.what());
   std::vector<void*> addresses;

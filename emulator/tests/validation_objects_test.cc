@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 #include "device/ascend/interface/acl_graph.h"
 #include "device/ascend/interface/acl_meta.h"
@@ -167,6 +170,56 @@ TEST_F(ValidatedObjects, ThatAreExecutorsServeOneCall) {
   expect_report(text, "destroyed-twice: the executor", {"destroyed again", "destroyed first", "created"});
   EXPECT_THAT(text, HasSubstr("destroyed: aclnnAdd"));
   EXPECT_THAT(text, HasSubstr("acl validation: 2 problems\n"));
+}
+
+TEST_F(ValidatedObjects, ThatAreExecutorsEndWithASecondPhaseThatFails) {
+  end();
+  setenv("REPRISE_ACL_FAULT", "operator:2,operator:4", 1);
+  SetUp();
+  unsetenv("REPRISE_ACL_FAULT");
+  aclTensor* tensor = make_tensor();
+  aclScalar* scalar = make_scalar();
+  std::array<aclOpExecutor*, 2> executors{};
+  ACL_OK(prepare_add(tensor, scalar, &executors[0]));
+  EXPECT_NE(aclnnAdd(nullptr, 0, executors[0], stream_), ACLNN_SUCCESS);
+  ACL_OK(prepare_add(tensor, scalar, &executors[1]));
+  ACL_OK(aclSetAclOpExecutorRepeatable(executors[1]));
+  EXPECT_NE(aclnnAdd(nullptr, 0, executors[1], stream_), ACLNN_SUCCESS);
+  ACL_EXPECT_OK(aclDestroyAclOpExecutor(executors[1]));
+  ACL_EXPECT_OK(aclDestroyTensor(tensor));
+  ACL_EXPECT_OK(aclDestroyScalar(scalar));
+  EXPECT_THAT(end(), HasSubstr("acl validation: 0 problems\n"));
+}
+
+// Each call is one of many: what it uses must outlive it, however many objects others destroy meanwhile.
+TEST_F(ValidatedObjects, LiveUntilTheCallsThatUseThemAreOver) {
+  constexpr size_t kThreads = 16;
+  std::vector<std::thread> threads;
+  std::atomic<int> failures = 0;
+  for (size_t number = 0; number < kThreads; ++number) {
+    threads.emplace_back([&, number] {
+      failures += aclrtSetDevice(0) != ACL_SUCCESS;
+      aclrtStream stream = nullptr;
+      failures += aclrtCreateStream(&stream) != ACL_SUCCESS;
+      const int64_t dims[] = {8};
+      for (int call = 0; call < 1000; ++call) {
+        aclTensor* tensor = aclCreateTensor(dims, 1, ACL_FLOAT, nullptr, 0, ACL_FORMAT_ND, dims, 1,
+                                            static_cast<float*>(memory_) + 8 * number);
+        aclScalar* scalar = make_scalar();
+        aclOpExecutor* executor = nullptr;
+        failures += prepare_add(tensor, scalar, &executor) != ACLNN_SUCCESS;
+        failures += aclnnAdd(nullptr, 0, executor, stream) != ACLNN_SUCCESS;
+        failures += aclDestroyTensor(tensor) != ACLNN_SUCCESS;
+        failures += aclDestroyScalar(scalar) != ACLNN_SUCCESS;
+        if (call % 64 == 0) failures += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
+      }
+      failures += aclrtSynchronizeStream(stream) != ACL_SUCCESS;
+      failures += aclrtDestroyStream(stream) != ACL_SUCCESS;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_THAT(end(), HasSubstr("acl validation: 0 problems\n"));
 }
 
 TEST_F(ValidatedObjects, AreReportedWhenTheyAreLeft) {

@@ -48,7 +48,7 @@ def text_of(done):
 
 def judge(done, expected):
     """What came of a run, in a few words, and what is wrong with it, if anything."""
-    problems = re.findall(r"acl validation: (\d+) problems", done.stderr)
+    problems = re.findall(r"acl validation: (\d+) problems?\b", done.stderr)
     if problems not in ([], ["0"]):
         return "misuse", "\n".join(line for line in done.stderr.splitlines() if "acl" in line)[:2000]
     if done.returncode == 0:

@@ -40,8 +40,8 @@ struct aclOpExecutor {
 extern "C" {
 /// From now on the executor belongs to libnnopbase.
 void emulatorAdoptExecutor(aclOpExecutor* executor);
-/// True when it is one that may be launched; afterwards it is used unless it is repeatable. What was used is kept for a
-/// while, so that a second use is noticed.
+/// True when it is one that may be launched; afterwards it is used unless it is repeatable. It can be read until the
+/// call is over, and is kept for a while so that a second use is noticed.
 bool emulatorTakeExecutor(aclOpExecutor* executor);
 }
 #pragma GCC visibility pop

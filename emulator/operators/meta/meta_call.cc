@@ -56,6 +56,7 @@ MetaCall::MetaCall(const char* name, void* return_address, std::initializer_list
 }
 
 MetaCall::~MetaCall() {
+  emulatorEndUses();
   if (!arguments_.empty()) arguments_.push_back('}');
   emulatorCallEnd(call_, status_, text_.c_str(), arguments_.empty() ? nullptr : arguments_.c_str());
 }

@@ -4,6 +4,8 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace reprise::emulator {
 namespace {
@@ -18,17 +20,21 @@ class ObjectRegistry {
 
   void adopt(ObjectKind kind, const void* object, void (*release)(const void*)) {
     const std::lock_guard lock(mutex_);
-    entries_[object] = Entry{kind, State::kLive, release};
+    entries_[object] = Entry{kind, State::kLive, {object, release}};
   }
 
-  State state(ObjectKind kind, const void* object) {
+  /// Of a live one `held` gets a share.
+  State use(ObjectKind kind, const void* object, std::shared_ptr<const void>& held) {
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(object);
-    return entry == entries_.end() || entry->second.kind != kind ? State::kUnknown : entry->second.state;
+    if (entry == entries_.end() || entry->second.kind != kind) return State::kUnknown;
+    if (entry->second.state == State::kLive) held = entry->second.object;
+    return entry->second.state;
   }
 
   /// What it was before.
   State destroy(ObjectKind kind, const void* object) {
+    std::shared_ptr<const void> released;  // behind the lock
     const std::lock_guard lock(mutex_);
     const auto entry = entries_.find(object);
     if (entry == entries_.end() || entry->second.kind != kind) return State::kUnknown;
@@ -38,7 +44,7 @@ class ObjectRegistry {
     kept.push_back(object);
     if (kept.size() > kKept) {
       const auto oldest = entries_.find(kept.front());
-      oldest->second.release(oldest->first);
+      released = std::move(oldest->second.object);
       entries_.erase(oldest);
       kept.pop_front();
     }
@@ -49,7 +55,7 @@ class ObjectRegistry {
   struct Entry {
     ObjectKind kind;
     State state = State::kLive;
-    void (*release)(const void*) = nullptr;
+    std::shared_ptr<const void> object;
   };
 
   std::mutex mutex_;
@@ -61,6 +67,12 @@ class ObjectRegistry {
 ObjectRegistry& registry() {
   static auto* instance = new ObjectRegistry;
   return *instance;
+}
+
+/// What this thread's call uses.
+std::vector<std::shared_ptr<const void>>& uses() {
+  thread_local std::vector<std::shared_ptr<const void>> held;
+  return held;
 }
 
 }  // namespace
@@ -81,11 +93,19 @@ bool destroy_object(ObjectKind kind, const void* object) {
 
 }  // namespace reprise::emulator
 
-extern "C" bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object) {
+extern "C" {
+
+bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object) {
   using reprise::emulator::ObjectRegistry;
-  const ObjectRegistry::State state = reprise::emulator::registry().state(kind, object);
+  std::shared_ptr<const void> held;
+  const ObjectRegistry::State state = reprise::emulator::registry().use(kind, object, held);
   if (state == ObjectRegistry::State::kDestroyed) {
     emulatorObjectEvent(reprise::emulator::ObjectEvent::kUsedDestroyed, kind, object);
   }
+  if (held != nullptr) reprise::emulator::uses().push_back(std::move(held));
   return state == ObjectRegistry::State::kLive;
 }
+
+void emulatorEndUses() { reprise::emulator::uses().clear(); }
+
+}  // extern "C"

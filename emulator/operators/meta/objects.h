@@ -21,8 +21,8 @@ template <typename T>
 concept MetaObject = requires(const T* object) { kind_of(object); };
 
 // A registry tells objects from what only looks like one: nothing is read behind an address that it does not know.
-// Destroyed objects are kept for a while, so that their addresses are not given out again and what still reads them
-// reads what they were. Thread-safe.
+// Destroyed objects are kept for a while, so that their addresses are not given out again, and in any case until the
+// calls that use them are over, whoever destroys them meanwhile. Thread-safe.
 
 /// From now on the object belongs to the registry.
 void adopt_object(ObjectKind kind, const void* object, void (*release)(const void*));
@@ -39,7 +39,10 @@ T* adopt(std::unique_ptr<T> object) {
 
 #pragma GCC visibility push(default)
 extern "C" {
-/// Whether it is an object of this kind that lives; else a report says where it was destroyed.
+/// Whether it is an object of this kind that lives; else a report says where it was destroyed. One that lives may be
+/// read by this thread until its call is over.
 bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object);
+/// This thread's call, the outermost one, is over.
+void emulatorEndUses();
 }
 #pragma GCC visibility pop
