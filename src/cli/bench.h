@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress_bar.h"
 #include "cli/command_line.h"
 #include "cli/limit_share.h"
 #include "cli/session.h"
@@ -67,6 +69,28 @@ double seconds_of(Function&& function) {
   function();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
+
+/// The smallest median of the rows from `first` on, of what `median_of` gives of a row.
+template <typename Row, typename MedianOf>
+double fastest_of(const std::vector<Row>& rows, size_t first, MedianOf&& median_of) {
+  double fastest = median_of(rows[first]);
+  for (size_t i = first + 1; i < rows.size(); ++i) fastest = std::min<double>(fastest, median_of(rows[i]));
+  return fastest;
+}
+
+/// A progress bar over the parts of a benchmark. It draws between them, not in what is measured.
+class BenchProgress {
+ public:
+  explicit BenchProgress(size_t parts) : parts_(parts) {}
+  /// The next part begins.
+  void begin(const std::string& part) { bar_.update(static_cast<double>(begun_++), static_cast<double>(parts_), part); }
+  void finish() { bar_.finish(); }
+
+ private:
+  size_t parts_;
+  size_t begun_ = 0;
+  ProgressBar bar_;
+};
 
 /// Rows of text in aligned columns, the first to the left, the others to the right.
 class TextTable {

@@ -130,6 +130,7 @@ class BatchBench {
         for (const int32_t output_length : options_.output_lengths) measure({batch, input_length, output_length});
       }
     }
+    progress_.finish();
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
     return 0;
   }
@@ -140,24 +141,31 @@ class BatchBench {
   void measure(const Shape& shape) {
     const size_t first = rows_.size();
     for (BenchMode& mode : modes_) {
+      progress_.begin(label(mode, shape) + ": first");
       rows_.push_back({mode.name, shape});
       warm_up(mode, shape);
     }
     limits_.begin();
     for (int32_t round = 0; round < options_.rounds; ++round) {
       limits_.measure(2);
-      for (size_t i = 0; i < modes_.size(); ++i) measure_once(modes_[i], rows_[first + i]);
+      for (size_t i = 0; i < modes_.size(); ++i) {
+        progress_.begin(label(modes_[i], shape));
+        measure_once(modes_[i], rows_[first + i]);
+      }
     }
+    const double fastest_prefill = fastest_of(rows_, first, [](const Row& row) { return row.prefill(); });
+    const double fastest_decode = fastest_of(rows_, first, [](const Row& row) { return row.decode(); });
     for (size_t i = first; i < rows_.size(); ++i) {
-      rows_[i].prefill_share = prefill_share(shape, rows_[i].prefill());
+      rows_[i].prefill_share = prefill_share(shape, rows_[i].prefill(), fastest_prefill);
       if (rows_[i].decode_seconds.empty()) continue;
-      rows_[i].decode_share = LimitShare(limits_.step_seconds(shape.batch, shape.batch),
-                                         limits_.best_step_seconds(shape.batch, shape.batch), rows_[i].decode());
+      rows_[i].decode_share =
+          LimitShare(limits_.step_seconds(shape.batch, shape.batch),
+                     limits_.best_step_seconds(shape.batch, shape.batch), rows_[i].decode(), fastest_decode);
     }
   }
 
   /// Of the steps that read the prompts; a step yields the logits of each prompt that it touches.
-  LimitShare prefill_share(const Shape& shape, double run) const {
+  LimitShare prefill_share(const Shape& shape, double run, double fastest) const {
     const int64_t most = options_.session.max_prefill_tokens;
     const int64_t tokens = int64_t{shape.batch} * shape.input_length;
     double seconds = 0, best = 0;
@@ -167,7 +175,11 @@ class BatchBench {
       seconds += limits_.step_seconds(end - at, rows);
       best += limits_.best_step_seconds(end - at, rows);
     }
-    return LimitShare(seconds, best, run);
+    return LimitShare(seconds, best, run, fastest);
+  }
+
+  static std::string label(const BenchMode& mode, const Shape& shape) {
+    return fmt::format("{}, batch {}, {} + {} tokens", mode.name, shape.batch, shape.input_length, shape.output_length);
   }
 
   /// Traces, captures, and grows what grows.
@@ -260,6 +272,8 @@ class BatchBench {
   BenchLimits limits_;
   std::vector<BenchMode> modes_;
   std::string subject_ = bench_subject(session_);
+  BenchProgress progress_{modes_.size() * options_.batch_sizes.size() * options_.input_lengths.size() *
+                          options_.output_lengths.size() * (1 + static_cast<size_t>(options_.rounds))};
   std::vector<Row> rows_;
 };
 

@@ -44,6 +44,7 @@ class DecodeBench {
 
   int run() {
     for (const int32_t batch : options_.batch_sizes) measure(batch);
+    progress_.finish();
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
     return 0;
   }
@@ -53,6 +54,7 @@ class DecodeBench {
     std::vector<std::unique_ptr<DecodeSteps>> runs;
     const size_t first = rows_.size();
     for (BenchMode& mode : modes_) {
+      progress_.begin(fmt::format("{}, batch {}: prompts", mode.name, batch));
       runs.push_back(std::make_unique<DecodeSteps>(*mode.engine, batch, options_.context));
       runs.back()->step();  // captures
       rows_.push_back(count_launches(mode, *runs.back(), batch));
@@ -60,11 +62,15 @@ class DecodeBench {
     limits_.begin();
     for (int32_t round = 0; round < options_.rounds; ++round) {
       limits_.measure(options_.steps);
-      for (size_t i = 0; i < runs.size(); ++i) repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
+      for (size_t i = 0; i < runs.size(); ++i) {
+        progress_.begin(fmt::format("{}, batch {}", modes_[i].name, batch));
+        repeat([&] { runs[i]->step(); }, rows_[first + i].seconds);
+      }
     }
+    const double fastest = fastest_of(rows_, first, [](const Row& row) { return row.median_seconds(); });
     for (size_t i = first; i < rows_.size(); ++i) {
       rows_[i].share = LimitShare(limits_.step_seconds(batch, batch), limits_.best_step_seconds(batch, batch),
-                                  rows_[i].median_seconds());
+                                  rows_[i].median_seconds(), fastest);
       rows_[i].read_seconds = limits_.read_seconds();
     }
     machine_ += fmt::format("batch {}: {}", batch, limits_.to_text());
@@ -187,6 +193,7 @@ class DecodeBench {
   BenchLimits limits_;
   std::vector<BenchMode> modes_;
   std::string subject_ = bench_subject(session_);
+  BenchProgress progress_{modes_.size() * options_.batch_sizes.size() * (1 + static_cast<size_t>(options_.rounds))};
   std::vector<Row> rows_;
   std::string machine_;  ///< what it read and multiplied at each batch size
 };

@@ -52,6 +52,7 @@ class LaunchesBench {
 
   int run() {
     for (const std::string& mode : options_.modes) rows_.push_back(measure(mode));
+    progress_.finish();
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
     return 0;
   }
@@ -69,11 +70,16 @@ class LaunchesBench {
   /// One engine at a time: each has a KV cache of its own.
   Row measure(const std::string& name) {
     const ModelledCosts idle = costs();
+    progress_.begin(name + ": prompts");
     const std::vector<BenchMode> modes = make_bench_modes(session_, {name}, options_.batch_size, options_.context);
     DecodeSteps steps(*modes[0].engine, options_.batch_size, options_.context);
+    progress_.begin(name + ": first step");
     steps.step();  // captures
     const ModelledCosts before = costs();
-    for (int32_t i = 0; i < options_.steps; ++i) steps.step();
+    for (int32_t i = 0; i < options_.steps; ++i) {
+      progress_.begin(fmt::format("{}: step {}", name, i + 1));
+      steps.step();
+    }
     const ModelledCosts after = costs();
     const replay::GraphRunner& runner = modes[0].engine->runner();
     const std::vector<replay::CaptureReport::Bucket>& buckets = runner.capture_report().buckets;
@@ -139,6 +145,7 @@ class LaunchesBench {
   const LaunchesOptions& options_;
   Session session_;
   std::string subject_ = bench_subject(session_);
+  BenchProgress progress_{options_.modes.size() * (2 + static_cast<size_t>(options_.steps))};
   std::vector<Row> rows_;
 };
 

@@ -42,36 +42,43 @@ class PrefillBench {
       sequences.emplace_back(*mode.engine, longest_, 0);
       builders.emplace_back(mode.engine->kv_pool());
     }
+    BenchProgress progress(modes_.size() * options_.lengths.size() * (1 + static_cast<size_t>(options_.rounds)));
     for (const int32_t length : options_.lengths) {
       const size_t first = rows_.size();
       for (size_t i = 0; i < modes_.size(); ++i) {
         rows_.push_back({modes_[i].name, length});
+        progress.begin(fmt::format("{}, {} tokens: first", modes_[i].name, length));
         sequences[i].read(builders[i], length);  // traces, and grows what grows
       }
       limits_.begin();
       for (int32_t round = 0; round < options_.rounds; ++round) {
         limits_.measure(2);
         for (size_t i = 0; i < modes_.size(); ++i) {
+          progress.begin(fmt::format("{}, {} tokens", modes_[i].name, length));
           rows_[first + i].seconds.push_back(seconds_of([&] { sequences[i].read(builders[i], length); }));
         }
       }
-      for (size_t i = first; i < rows_.size(); ++i) rows_[i].share = share_of(length, median(rows_[i].seconds));
+      const double fastest = fastest_of(rows_, first, [](const Row& row) { return median(row.seconds); });
+      for (size_t i = first; i < rows_.size(); ++i) {
+        rows_[i].share = share_of(length, median(rows_[i].seconds), fastest);
+      }
       machine_ += fmt::format("{} tokens: {}", length, limits_.to_text());
     }
+    progress.finish();
     write_output(options_.json ? to_json().dump() + "\n" : to_text());
     return 0;
   }
 
  private:
   /// Of the steps that read a prompt; each yields the logits of its last token.
-  LimitShare share_of(int32_t length, double seconds) const {
+  LimitShare share_of(int32_t length, double seconds, double fastest) const {
     const int32_t most = options_.session.max_prefill_tokens;
     double limit = 0, best = 0;
     for (int32_t at = 0; at < length; at += most) {
       limit += limits_.step_seconds(std::min(most, length - at), 1);
       best += limits_.best_step_seconds(std::min(most, length - at), 1);
     }
-    return LimitShare(limit, best, seconds);
+    return LimitShare(limit, best, seconds, fastest);
   }
 
   std::string to_text() const {

@@ -11,10 +11,12 @@ namespace reprise::cli {
 class LimitShare {
  public:
   LimitShare() = default;
-  /// All in seconds: the limit by the median pass and by the fastest one, and the run's median.
-  LimitShare(double median_limit, double best_limit, double run)
+  /// All in seconds: the limit by the median pass and by the fastest one, and the run's median. `fastest_run`: that of
+  /// the runs that were measured in the same rounds. They have one limit, so that a faster run has a larger share.
+  LimitShare(double median_limit, double best_limit, double run, double fastest_run)
       // Medians of passes and runs that take turns differ by a few percent on a quiet machine.
-      : disturbed_(median_limit > kMostShare * run), value_((disturbed_ ? best_limit : median_limit) / run) {}
+      : disturbed_(median_limit > kMostShare * fastest_run), value_((disturbed_ ? best_limit : median_limit) / run) {}
+  LimitShare(double median_limit, double best_limit, double run) : LimitShare(median_limit, best_limit, run, run) {}
 
   double value() const { return value_; }
   /// Whether there was a limit to compare with.
@@ -27,8 +29,8 @@ class LimitShare {
   /// What the mark means, a line for below the table; "" if nothing has one.
   static std::string remark(bool any_disturbed) {
     if (!any_disturbed) return "";
-    return "* above the measured limit: something else used the machine while the limit was measured. The share is "
-           "that of the fastest pass; run again.\n";
+    return "* a run was above the measured limit: something else used the machine while the limit was measured. The "
+           "shares of its rounds are those of the fastest pass; run again.\n";
   }
 
  private:

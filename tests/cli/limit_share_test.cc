@@ -19,6 +19,15 @@ TEST(LimitShare, ComparesMediansAndLetsTheFastestPassCountWhereTheyCannotBe) {
   EXPECT_TRUE(LimitShare(6.04, 2.0, 1.0).is_disturbed()) << "no pass was fast";
 }
 
+TEST(LimitShare, RunsOfOneLimitAreMarkedTogetherAndFasterOnesHaveMore) {
+  // 0.334 ms would be 95 % of the slower run, and is more than the faster one took.
+  const LimitShare slow(0.334, 0.082, 0.351, 0.301), fast(0.334, 0.082, 0.301, 0.301);
+  EXPECT_TRUE(slow.is_disturbed());
+  EXPECT_TRUE(fast.is_disturbed());
+  EXPECT_DOUBLE_EQ(slow.value(), 0.082 / 0.351);
+  EXPECT_DOUBLE_EQ(fast.value(), 0.082 / 0.301);
+}
+
 TEST(LimitShare, SaysWhatTheMarkMeansWhereThereIsOne) {
   EXPECT_EQ(LimitShare::remark(false), "");
   EXPECT_EQ(LimitShare::remark(true).substr(0, 2), "* ");
