@@ -71,7 +71,8 @@ void SessionOptions::add_graph(CommandLine& command) {
 }
 
 void SessionOptions::add_captures(CommandLine& command) {
-  command.option("--graph-bs", graph_batch_sizes, "batch sizes to capture");
+  command.option("--graph-bs", graph_batch_sizes,
+                 "batch sizes to capture, as they are; beyond the smallest that holds all requests that may run, none");
   command.unset("", "by rule");
   command.option("--graph-max-bs", graph_max_batch_size, "largest batch size to capture");
   command.unset("0", "by rule");

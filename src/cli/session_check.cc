@@ -84,6 +84,9 @@ void SessionOptions::check_ranges() const {
   require_range("--max-prefill-tokens", max_prefill_tokens, 1);
   require_range("--graph-max-bs", graph_max_batch_size, 0);
   require_range("--retrace-every", retrace_every, 0);
+  for (const int32_t size : graph_batch_sizes) {
+    if (size > engine::kMostRunning) require_range("--graph-bs", size, 1, engine::kMostRunning);
+  }
   naming("--graph-bs", [&] {
     replay::choose_buckets(
         {.sizes = graph_batch_sizes, .max_size = graph_max_batch_size, .max_running = 1, .padding = true});

@@ -1,8 +1,11 @@
 #include "engine/engine.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <set>
 
 #include "base/cpu_topology.h"
 #include "base/error.h"
@@ -32,6 +35,14 @@ constexpr int kMostSamplingThreads = 8;
 int32_t prefill_limit(const EngineOptions& options) {
   return static_cast<int32_t>(
       std::min<int64_t>(options.max_prefill_tokens, int64_t{options.max_running} * options.max_context));
+}
+
+// The given batch sizes that are not captured, in ascending order.
+std::vector<int32_t> left_out_buckets(const replay::BucketOptions& options) {
+  const std::vector<int32_t> chosen = replay::choose_buckets(options);
+  std::set<int32_t> left_out(options.sizes.begin(), options.sizes.end());
+  for (const int32_t size : chosen) left_out.erase(size);
+  return {left_out.begin(), left_out.end()};
 }
 
 // Fills in what depends on the model and the device.
@@ -69,6 +80,14 @@ void complete(EngineOptions& options, const model::ModelInfo& info, device::Devi
   std::erase_if(options.prefill_graph_tokens, [&](int32_t size) { return size > options.max_context; });
   options.buckets.max_running = options.max_running;
   options.buckets.default_max = device.capabilities().default_max_graph_batch;
+  if (const std::vector<int32_t> left_out = left_out_buckets(options.buckets);
+      !left_out.empty() && replay::captures(options.mode)) {
+    log_info("graph batch sizes that are left out: {}; {} is the largest that {}", fmt::join(left_out, ", "),
+             replay::choose_buckets(options.buckets).back(),
+             options.buckets.max_size > 0 && left_out.front() > options.buckets.max_size
+                 ? fmt::format("the maximum of {} allows", options.buckets.max_size)
+                 : fmt::format("at most {} requests at a time need", options.max_running));
+  }
   if (!options.update_order) options.update_order = device.capabilities().preferred_update_order;
   if (!options.overlap) options.overlap = !device.capabilities().shares_host_cores;
   if (options.sampling_threads < 0) {

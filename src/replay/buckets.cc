@@ -46,10 +46,11 @@ std::vector<int32_t> choose_buckets(const BucketOptions& options) {
       throw Error(ErrorCode::kInvalidArgument, "no given graph batch size is at most the maximum {}", options.max_size);
     }
   }
-  // A size above the requests that can run would only ever be padded; the largest possible batch takes its place.
-  for (int32_t& size : sizes) size = std::min(size, options.max_running);
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  // No step needs a size above the smallest one that holds them all.
+  const auto holds_all = std::lower_bound(sizes.begin(), sizes.end(), options.max_running);
+  if (holds_all != sizes.end()) sizes.erase(holds_all + 1, sizes.end());
   return sizes;
 }
 

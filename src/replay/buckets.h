@@ -11,13 +11,13 @@ struct BucketOptions {
   std::vector<int32_t> sizes;  ///< given by the user; empty: by rule
   int32_t max_size = 0;        ///< given by the user; 0: `default_max`
   int32_t default_max = 32;
-  int32_t max_running = 1;  ///< no bucket is larger than the requests that may run
-  bool padding = true;      ///< false: every size up to the maximum
+  int32_t max_running = 1;  ///< requests that may run at a time
+  bool padding = true;      ///< false: by rule, every size up to the maximum
 };
 
-/// The sizes in ascending order, without duplicates, clipped to max_running; the maximum itself is always among them.
-/// By rule: 1 2 4 8 12, 16 to 256 in steps of 8, to 496 in steps of 16, then in steps of 32. kInvalidArgument for sizes
-/// or a maximum below 1, and when nothing is left.
+/// The sizes in ascending order, each once. Of given ones that hold max_running the smallest is kept. By rule up to the
+/// smaller of maximum and max_running, itself included: 1 2 4 8 12, 16 to 256 in steps of 8, to 496 in steps of 16,
+/// then of 32. kInvalidArgument for sizes or a maximum below 1, and when nothing is left.
 std::vector<int32_t> choose_buckets(const BucketOptions& options);
 
 /// Sizes of prompt steps to capture, in ascending order. kInvalidArgument for duplicates, for sizes above

@@ -478,7 +478,8 @@ class GraphRunner::Implementation {
     if (!logged_.insert(reason).second) return;
     std::string sizes;
     if (reason == StepReason::kAboveLargestBucket) {
-      sizes = fmt::format(" (graph batch sizes up to {}; larger ones can be captured)", buckets_.back());
+      sizes =
+          fmt::format(" (graph batch sizes up to {}; --graph-bs or --graph-max-bs give larger ones)", buckets_.back());
     } else if (reason == StepReason::kNoExactBucket) {
       sizes = fmt::format(" (graph batch sizes {})", fmt::join(buckets_, ", "));
     }

@@ -58,6 +58,23 @@ class Compile(unittest.TestCase):
         steps = program.json_lines(done.stdout)[-1]["statement"]["decode_steps"]
         self.assertEqual(steps["capture_limit"], 3)
 
+    def test_named_batch_sizes_stay_as_they_are_named(self):
+        directory = program.temporary_directory(self)
+        (directory / "prompts.jsonl").write_text('{"prompt": "1 + 1"}\n' * 3)
+        call = ("generate", "-m", program.MINI, "--prompts", directory / "prompts.jsonl", "-n", 3, "--ignore-eos",
+                "--json", "--graph-bs")
+        done = program.run_well(*call, "1,16,4")
+        statement = program.json_lines(done.stdout)[-1]["statement"]
+        self.assertEqual([capture["batch_size"] for capture in statement["captures"]], [4])
+        self.assertEqual(statement["decode_steps"]["replayed"], 2)
+        self.assertIn("graph batch sizes that are left out: 16; 4 is the largest that at most 3 requests", done.stderr)
+        done = program.run_well(*call, "1,2,4", "--disable-graph-padding")
+        statement = program.json_lines(done.stdout)[-1]["statement"]
+        self.assertEqual(statement["captures"], [])
+        self.assertEqual(statement["decode_steps"]["no_exact_bucket"], 2)
+        self.assertNotIn("left out", done.stderr)
+        self.assertIn("--graph-max-bs give larger ones", program.run_well(*call, "1,2").stderr)
+
     def test_contradictions_and_options_without_effect_are_named(self):
         call = ("generate", "-m", program.MINI, "-p", "x", "-n", 2)
         done = program.run(*call, "--mode", "full", "--option", "force_eager=true")

@@ -89,7 +89,7 @@ class Recipe(unittest.TestCase):
         self.assertEqual([capture["batch_size"] for capture in lines[-1]["statement"]["captures"]], [3])
         self.assertEqual(lines[-1]["statement"]["decode_steps"]["replayed"], 2)
         lines, _ = self.generate(text % ("True", directory), "--ignore-eos", "--graph-bs", "4", prompt=())
-        self.assertEqual([capture["batch_size"] for capture in lines[-1]["statement"]["captures"]], [3], "at most 3 run")
+        self.assertEqual([capture["batch_size"] for capture in lines[-1]["statement"]["captures"]], [4], "as it was named")
 
     def test_the_dataset_fills_the_batch(self):
         directory = program.temporary_directory(self)

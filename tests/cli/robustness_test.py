@@ -74,8 +74,9 @@ class Robustness(unittest.TestCase):
 
     def test_largest_limits_cost_nothing(self):
         done = program.run_well("generate", "-m", program.MINI, "-p", PROMPT, "-n", "3", "--max-prefill-tokens",
-                                2**31 - 1, "--max-running", 2**31 - 1, "--graph-bs", 2**31 - 1, timeout=30)
+                                2**31 - 1, "--max-running", 2**20, "--graph-max-bs", 2**31 - 1, timeout=30)
         self.assertIn("2 replayed, 0 eager", done.stderr)
+        self.generate_fails(2, "--graph-bs is 2147483647", "--graph-bs", 2**31 - 1)
 
     def test_a_lost_standard_error_changes_nothing_else(self):
         call = [program.PROGRAM, "generate", "-m", str(program.MINI), "-p", PROMPT, "-n", "3"]

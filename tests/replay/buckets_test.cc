@@ -43,8 +43,11 @@ TEST(Buckets, WithoutPaddingEverySizeIsCaptured) {
   EXPECT_EQ(choose_buckets(exact), (std::vector<int32_t>{1, 2, 3, 4, 5}));
 }
 
-TEST(Buckets, B42GivenSizesAreSortedClippedAndChecked) {
-  EXPECT_EQ(choose_buckets(options(6, 0, {8, 2, 2, 1})), (std::vector<int32_t>{1, 2, 6}));
+TEST(Buckets, B42GivenSizesAreSortedKeptAndChecked) {
+  EXPECT_EQ(choose_buckets(options(6, 0, {8, 2, 2, 1})), (std::vector<int32_t>{1, 2, 8}));
+  EXPECT_EQ(choose_buckets(options(3, 0, {4})), (std::vector<int32_t>{4}));
+  EXPECT_EQ(choose_buckets(options(8, 0, {1, 4})), (std::vector<int32_t>{1, 4}));
+  EXPECT_EQ(choose_buckets(options(3, 0, {16, 4, 1, 8})), (std::vector<int32_t>{1, 4})) << "4 holds what 8 would";
   EXPECT_THROW(choose_buckets(options(6, 0, {0, 2})), Error);
   EXPECT_THROW(choose_buckets(options(6, 1, {2, 4})), Error);
   EXPECT_THROW(choose_buckets(options(0)), Error);
