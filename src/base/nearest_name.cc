@@ -45,7 +45,15 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
       best = &candidate;
     }
   }
-  return best == nullptr ? "" : *best;
+  if (best != nullptr) return *best;
+  // Somebody left out the last words.
+  const auto goes_on = [name](const std::string& candidate) {
+    return candidate.size() > name.size() && candidate.starts_with(name) &&
+           (candidate[name.size()] == '_' || candidate[name.size()] == '-');
+  };
+  const auto first = std::find_if(candidates.begin(), candidates.end(), goes_on);
+  const bool is_only = first != candidates.end() && std::none_of(first + 1, candidates.end(), goes_on);
+  return is_only && name.find_first_not_of('-') != std::string_view::npos ? *first : "";
 }
 
 }  // namespace reprise

@@ -6,8 +6,8 @@
 
 namespace reprise {
 
-/// The candidate with the fewest single-character edits to `name`, if there are few enough for a typing mistake; empty
-/// otherwise. Of several the first, unless one is the plural or the singular of `name`.
+/// The candidate with the fewest edits to `name`, if few enough for a typing mistake (of several the first, unless one
+/// is its plural or singular); else the only one that goes on behind `name` with '_' or '-' and more words; else empty.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace reprise

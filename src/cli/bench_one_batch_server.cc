@@ -212,7 +212,8 @@ void add_bench_one_batch_server(CommandLine& bench) {
   command.option("--batch-size", options->batch_sizes, "how many prompts; several: each");
   command.option("--input-len", options->input_lengths, "tokens of a prompt");
   command.option("--output-len", options->output_lengths, "tokens of an answer");
-  command.option("--vocab-size", options->vocabulary, "prompts are random ids below it; without: at most 16384");
+  command.option("--vocab-size", options->vocabulary,
+                 "prompts are random ids below it; without: the server's vocabulary, at most 16384");
   command.option("--temperature", options->temperature, "0: always the most likely token");
   command.option("--seed", options->seed, "of the prompts");
   command.option("--run-name", options->run_name, "a name for the lines of the result file");

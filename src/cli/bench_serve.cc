@@ -252,7 +252,8 @@ void add_bench_serve(CommandLine& bench) {
   command.option("--random-output-len,--output-len", options->lengths.output, "most tokens of an answer");
   command.option("--random-range-ratio", options->lengths.range_ratio,
                  "lengths are drawn from [ratio * length, length]; 1: exactly the length");
-  command.option("--vocab-size", options->vocabulary, "random-ids: ids are below it; without: the tokenizer's");
+  command.option("--vocab-size", options->vocabulary,
+                 "random-ids: ids are below it; without: the vocabulary of --tokenizer, else what the server tells");
   command.option("--request-rate", options->request_rate,
                  "requests a second, at random intervals (Poisson); inf: all at once");
   command.option("--max-concurrency", options->max_concurrency, "most requests that run at a time; without: any");

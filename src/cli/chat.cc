@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "cli/chat_template_option.h"
 #include "cli/commands.h"
@@ -129,7 +130,10 @@ class Chat {
     if (options_.system) messages_.push_back({{"role", "system"}, {"content", *options_.system}});
   }
 
-  std::string statement() { return fmt::format("\n{}", statement_text(*engine_, session_.autotune_report())); }
+  std::string statement() {
+    return fmt::format("\n{}\n{}", api::describe(session_.device()),
+                       statement_text(*engine_, session_.autotune_report()));
+  }
 
   /// Reads lines up to one that does not end with a backslash. False at the end of the input.
   bool next_message(std::string& message) {

@@ -14,6 +14,11 @@ void ChatTemplateOption::add(CommandLine& command) {
 
 text::ChatTemplate ChatTemplateOption::load(const std::filesystem::path& directory) const {
   std::optional<text::ChatTemplate> loaded = text::ChatTemplate::load(directory, file);
+  if (!loaded && !std::filesystem::exists(directory / "config.json") &&
+      !std::filesystem::exists(directory / "tokenizer.json")) {
+    throw Error(ErrorCode::kNotFound, "there is no model at {}: it has neither config.json nor tokenizer.json",
+                directory.string());
+  }
   if (!loaded) {
     throw Error(ErrorCode::kUnsupported, "the model at {} has no chat template: it is not made for chats",
                 directory.string())

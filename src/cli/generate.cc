@@ -141,6 +141,7 @@ class Generation {
     make_engine(ids);
     outputs_.resize(prompts_.size());
     watch_interrupts(seconds_to_end(session_.device()));
+    warn_of_less_room(ids);
     for (size_t i = 0; i < ids.size(); ++i) submit(i, std::move(ids[i]));
     run_engine();
     end_interrupt_limit();
@@ -168,6 +169,22 @@ class Generation {
       ++longer;
     }
     if (longer > 0) log_warning("{} of {} prompts are cut to their first {} tokens", longer, ids.size(), limit);
+  }
+
+  /// Of what the user asks for by number; a default means as much as fits.
+  void warn_of_less_room(const std::vector<std::vector<int32_t>>& ids) const {
+    const int64_t wanted = options_.sampling.max_new_tokens.value_or(0);
+    const int64_t context = engine_->options().max_context;
+    const auto lacks_room = [&](const auto& prompt) { return static_cast<int64_t>(prompt.size()) + wanted > context; };
+    const auto count = std::count_if(ids.begin(), ids.end(), lacks_room);
+    if (count == 0) return;
+    const size_t longest = std::max_element(ids.begin(), ids.end(), [](const auto& a, const auto& b) {
+                             return a.size() < b.size();
+                           })->size();
+    log_warning("--max-new-tokens is {}, but behind {} prompt tokens the context of {} has room for {}: {}", wanted,
+                longest, context, std::max<int64_t>(0, context - static_cast<int64_t>(longest)),
+                ids.size() == 1 ? "no more are produced"
+                                : fmt::format("{} of {} prompts get no more than fit", count, ids.size()));
   }
 
   void make_engine(const std::vector<std::vector<int32_t>>& ids) {

@@ -1,5 +1,7 @@
 #include "cli/input.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +11,8 @@
 namespace reprise::cli {
 
 std::string read_standard_input() {
+  // Else it looks as if it did nothing.
+  if (::isatty(STDIN_FILENO) == 1) write_message("reading standard input up to its end (Ctrl-D)\n");
   std::string text;
   char buffer[1 << 16];
   for (size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0;) text.append(buffer, got);

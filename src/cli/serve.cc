@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "api/devices.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
@@ -124,6 +125,7 @@ class Server {
       auto tokenizer = text::load_tokenizer(load::model_directory(options_.session.model));
       double before = 0;
       session_ = std::make_unique<Session>(options_.session, false, [&before](device::Device& device) {
+        log_info("Device: {}", api::describe(device));
         before = available_gigabytes(device);
         log_info("Load weight begin. avail mem={:.2f} GB", before);
       });
@@ -213,7 +215,12 @@ class Server {
   void tell_statement() {
     std::string text;
     try {
-      service_.run([&](engine::Engine& engine) { text = statement_text(engine, session_->autotune_report()); }).get();
+      service_
+          .run([&](engine::Engine& engine) {
+            text = fmt::format("{}\n{}", api::describe(session_->device()),
+                               statement_text(engine, session_->autotune_report()));
+          })
+          .get();
     } catch (const Error& error) {
       log_warning("there is no statement of what was done: {}", error.what());
     }

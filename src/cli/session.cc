@@ -64,9 +64,8 @@ void SessionOptions::add_engine(CommandLine& command) {
 }
 
 void SessionOptions::add_graph(CommandLine& command) {
-  command.choice(
-      "--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise", "static"},
-      "how steps run: eager, traced, optimised, or replayed from captured graphs (full); static is not built");
+  command.choice("--mode", mode, {"eager", "aot_eager", "force_eager", "full", "piecewise"},
+                 "how steps run: eager, traced, optimised, or replayed from captured graphs (full, piecewise)");
   add_captures(command);
 }
 

@@ -63,7 +63,7 @@ void SessionOptions::set_compile_options() {
   for (const std::string& option : compile_options) {
     const size_t equals = option.find('=');
     if (equals == std::string::npos) {
-      throw Error(ErrorCode::kInvalidArgument, "--option '{}' is not of the form NAME=VALUE", option);
+      throw Error(ErrorCode::kInvalidArgument, "'{}' is not of the form NAME=VALUE", option);
     }
     compile::set_option_text(compile, option.substr(0, equals), option.substr(equals + 1));
     named_options.insert(option.substr(0, equals));

@@ -44,6 +44,10 @@ nlohmann::json parse_json(std::string_view text, const std::string& what) {
   try {
     return nlohmann::json::parse(text.begin(), text.end(), strict);
   } catch (const nlohmann::json::parse_error& error) {
+    if (error.byte > text.size()) {
+      throw Error(ErrorCode::kCorruptData, "{} is not valid JSON: it ends after {} bytes, in the middle", what,
+                  text.size());
+    }
     throw Error(ErrorCode::kCorruptData, "{} is not valid JSON: error at byte {} of {}", what, error.byte, text.size());
   } catch (const nlohmann::json::exception&) {
     throw Error(ErrorCode::kCorruptData, "{} is not valid JSON: it holds a number that no double can hold", what);

@@ -246,6 +246,10 @@ bool ModelConfig::is_sparse_layer(int64_t layer) const {
 
 std::filesystem::path model_directory(const std::filesystem::path& model) {
   if (std::filesystem::is_directory(model)) return model;
+  if (std::filesystem::exists(model) && model.extension() != ".safetensors") {
+    throw Error(ErrorCode::kInvalidArgument, "{} is neither a model's directory nor a .safetensors file",
+                model.string());
+  }
   return model.has_parent_path() ? model.parent_path() : ".";
 }
 

@@ -93,7 +93,7 @@ struct ModelConfig {
   bool is_sparse_layer(int64_t layer) const;
 };
 
-/// Where the files of a model lie, given its directory or its single weights file.
+/// Where the files of a model lie, given its directory or its single weights file. kInvalidArgument for another file.
 std::filesystem::path model_directory(const std::filesystem::path& model);
 
 }  // namespace reprise::load

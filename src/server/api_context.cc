@@ -1,5 +1,7 @@
 #include "server/api_context.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "server/request_error.h"
@@ -13,7 +15,8 @@ void ApiContext::require_ready() const {
     case engine::ServiceState::kLoading:
       throw RequestError(ErrorCode::kFailedPrecondition, "The model is being loaded.", {}, "loading");
     case engine::ServiceState::kFailed:
-      throw RequestError(ErrorCode::kFailedPrecondition, "The engine has failed.", {}, "failed");
+      throw RequestError(ErrorCode::kFailedPrecondition,
+                         fmt::format("The engine has failed: {}", service.snapshot().failure), {}, "failed");
     default:
       throw RequestError(ErrorCode::kFailedPrecondition, "The server is shutting down.", {}, "shutting_down");
   }

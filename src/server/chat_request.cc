@@ -14,6 +14,15 @@ text::JinjaValue template_value(const Json& value, std::string_view name) {
   return text::jinja_value_from_json(to_text(value), name);
 }
 
+/// An assistant's message may have calls alone, and of other roles the template knows what they need.
+void require_content(const RequestFields& fields, const Json& message, size_t index) {
+  const auto role = message.find("role");
+  if (role == message.end() || (*role != "user" && *role != "system")) return;
+  const auto content = message.find("content");
+  if (content != message.end() && !content->is_null()) return;
+  fields.fail("messages", fmt::format("messages[{}] has no content.", index));
+}
+
 void read_messages(RequestFields& fields, text::ChatRequest& chat) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr) {
@@ -24,6 +33,7 @@ void read_messages(RequestFields& fields, text::ChatRequest& chat) {
     fields.fail("messages", fmt::format("messages is {}, but must be a list.", messages->type_name()));
   }
   if (messages->empty()) fields.fail("messages", "Messages cannot be empty.");
+  for (size_t i = 0; i < messages->size(); ++i) require_content(fields, (*messages)[i], i);
   chat.messages = template_value(*messages, "messages");
 }
 

@@ -70,12 +70,13 @@ void check_prompt(const ApiContext& context, const std::vector<int32_t>& ids, in
         "context_length_exceeded");
   }
   if (length + new_tokens > limit) {
+    const std::string_view source = key == "messages" ? "input messages" : "prompt";
     throw RequestError(
         ErrorCode::kInvalidArgument,
         fmt::format("Requested token count exceeds the model's maximum context length of {} tokens. You requested a "
-                    "total of {} tokens: {} tokens from the input messages and {} tokens for the completion. Please "
-                    "reduce the number of tokens in the input messages or the completion to fit within the limit.",
-                    limit, length + new_tokens, length, new_tokens),
+                    "total of {} tokens: {} tokens from the {} and {} tokens for the completion. Please "
+                    "reduce the number of tokens in the {} or the completion to fit within the limit.",
+                    limit, length + new_tokens, length, source, new_tokens, source),
         key, "context_length_exceeded");
   }
 }

@@ -34,9 +34,9 @@ void check_query(std::string_view query) {
     const std::string_view name = part.substr(0, part.find('='));
     if (part.empty()) continue;
     if (name != "after" && name != "limit") {
-      throw RequestError::parameter_error(
-          std::string(quote_text(name)),
-          fmt::format("There is no parameter {}: there are after and limit.", quote_text(name)));
+      const std::string quoted = quote_text(name);
+      throw RequestError::parameter_error(quoted.substr(1, quoted.size() - 2),
+                                          fmt::format("There is no parameter {}: there are after and limit.", quoted));
     }
     if (std::exchange(name == "after" ? has_after : has_limit, true)) {
       throw RequestError::parameter_error(std::string(name), fmt::format("{} is given twice.", name));

@@ -61,7 +61,7 @@ class Chat(unittest.TestCase):
     def test_answers_each_line_of_a_pipe(self):
         done = chat(stdin=ADA + "\n")
         self.assertEqual((done.returncode, done.stdout), (0, ANSWER))
-        self.assertRegex(done.stderr, r"decode .* replayed, 0 eager")
+        self.assertRegex(done.stderr, r"(?s) kernels\nmode .*decode .* replayed, 0 eager")
         self.assertEqual(chat("--quiet", stdin=ADA).stderr, "")
 
     def test_remembers_until_it_is_told_to_forget(self):

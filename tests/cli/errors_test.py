@@ -34,7 +34,9 @@ class Errors(unittest.TestCase):
         self.fails(2, "--model is required", "generate", "-p", "x")
         self.generate_fails(2, "--bogus", "--bogus")
         self.generate_fails(2, "--mode", "--mode", "fast")
-        self.generate_fails(2, "mode 'static' is not built yet", "--mode", "static")
+        self.generate_fails(2, "--mode: static not in", "--mode", "static")
+        self.generate_fails(2, "error: --option: 'x' is not of the form NAME=VALUE", "--option", "x")
+        self.generate_fails(2, "(did you mean 'pattern_fusion_pass'?)", "--option", "pattern_fusion=false")
         for mode in ("full", "eager"):
             self.generate_fails(2, "there is no pass 'swigl' to disable (did you mean 'swiglu'?)", "--mode", mode,
                                 "--disable-pass", "swigl")
@@ -96,7 +98,12 @@ class Errors(unittest.TestCase):
         with_config(num_hidden_layers=3)
         self.fails(3, "model.layers.2", *call)
         (model / "config.json").write_text("{")
-        self.fails(3, "config.json", *call)
+        self.fails(3, "config.json is not valid JSON: it ends after 1 bytes", *call)
+        self.generate_fails(2, "ids.json is neither a model's directory nor a .safetensors file", "-m", ids)
+        empty = directory / "empty"
+        empty.mkdir()
+        for command in ("chat", "render"):
+            self.fails(3, "empty: it has neither config.json nor tokenizer.json", command, "-m", empty, stdin="{}")
         with_config()
         weights = (model / "model.safetensors").read_bytes()
         (model / "model.safetensors").write_bytes(weights[:-1])

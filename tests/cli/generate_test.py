@@ -1,5 +1,6 @@
 """reprise generate and tokenize as a user calls them."""
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -115,6 +116,21 @@ class Generate(unittest.TestCase):
                                 (r'\d+ tokens, then the stop string "54 \+"', "--stop", "54 +")):
             with self.subTest(end=end):
                 self.assertRegex(generate("-p", EXAMPLE, *arguments).stderr, f"\noutput    {end}\n")
+
+    def test_a_limit_that_does_not_fit_is_told(self):
+        call = ("generate", "-m", program.MINI, "-p", "1 + 1 =", "--max-context", 16, "-n")
+        self.assertRegex(program.run_well(*call, 5000).stderr,
+                         r"--max-new-tokens is 5000, but behind (\d+) prompt tokens the context of 16 has room for \d+")
+        self.assertNotIn("has room for", program.run_well(*call, 3).stderr)
+
+    def test_a_terminal_is_told_that_standard_input_is_read(self):
+        master, slave = os.openpty()
+        os.write(master, b"1 + 1 =\n\x04")
+        done = subprocess.run([program.PROGRAM, "generate", "-m", str(program.MINI), "-n", "1"], stdin=slave,
+                              capture_output=True, text=True, check=True)
+        os.close(master)
+        os.close(slave)
+        self.assertIn("reading standard input up to its end (Ctrl-D)\n", done.stderr)
 
     def test_logprobs_are_those_of_the_chosen_tokens(self):
         output = program.json_lines(generate("-p", EXAMPLE, "--json", "--logprobs", 2, "-n", 4).stdout)[0]

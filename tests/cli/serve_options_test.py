@@ -134,7 +134,7 @@ class ServeOptions(unittest.TestCase):
 
     def test_what_a_server_would_refuse_is_not_printed(self):
         path = program.temporary_directory(self) / "server.yaml"
-        cases = {("--mode", "static"): (2, "--mode: mode 'static'"), ("-m", "/no/model"): (3, "no model at /no/model"),
+        cases = {("--mode", "static"): (2, "--mode: static not in"), ("-m", "/no/model"): (3, "no model at /no/model"),
                  ("--prefill-graph-tokens", "8", "4000"): (2, "--prefill-graph-tokens: prefill graph size 4000"),
                  ("--disable-radix-cache=x",): (2, "--disable-radix-cache: 'x' is not true or false")}
         for arguments, (code, text) in cases.items():
@@ -176,7 +176,7 @@ class ServeOptions(unittest.TestCase):
                             ("cors-origin: example.org", "--cors-origin is 'example.org', must be an origin"),
                             ("cors-origin: https://example.org/", "--cors-origin is 'https://example.org/', must be"),
                             ("model-path: e", "'model-path' is another name of 'model', which was given in line 1"),
-                            ("mode: static", "--mode: mode 'static'"),
+                            ("mode: static", "--mode: static not in"),
                             ("max-context: 5000", "--max-context is 5000, must be between 0 and 2048"),
                             ("retrace-every: -1", "--retrace-every is -1"), ("expert-load: true", "--expert-load: the"),
                             ("compilation-config: {splitting_ops: [linear]}", "--compilation-config cuts graphs"),
@@ -203,6 +203,8 @@ class ServeOptions(unittest.TestCase):
         code, log = server.stop()
         self.assertEqual(code, 0)
         for pattern in (
+                r"Device: \S.* kernels\n",
+                r"what it did:\n\S.* kernels\nmode +full",
                 r"Load weight begin\. avail mem=[\d.]+ GB",
                 r"Load weight end\. type=qwen3, dtype=bfloat16, avail mem=[\d.]+ GB, mem usage=-?[\d.]+ GB\.",
                 r"KV Cache is allocated\. #tokens: \d+, K size: [\d.]+ GB, V size: [\d.]+ GB",

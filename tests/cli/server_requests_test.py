@@ -259,12 +259,19 @@ class Limits(unittest.TestCase):
         status, _, answer = mini.ask("POST", "/v1/completions", completion(**{"x" * 150_000: 1}))
         self.assertEqual((status, json.loads(answer)["error"]["param"]), (400, "x" * 80 + "..."))
         self.assertLess(time.monotonic() - begin, 5)
-        for messages in ("hi", [], [5], [[]], {}, None, [{}], [{"role": 5, "content": "a"}],
+        for messages in ("hi", [], [5], [[]], {}, None, [{}], [{"role": 5, "content": "a"}], [{"role": "user"}],
+                         [{"role": "system", "content": None}],
                          [{"role": "user", "content": 5}], [{"role": "user", "content": [{"type": "image_url"}]}]):
             status, answer = mini.post("/v1/chat/completions", {"messages": messages})
             self.assertEqual(status, 400, messages)
             self.assertIn("messages", answer["error"]["message"].lower())
             self.assertEqual(answer["error"]["param"], "messages")
+        other = [{"role": "observer"}, {"role": "user", "content": "a"}]
+        self.assertEqual(mini.post("/v1/chat/completions", {"messages": other, "max_tokens": 1})[0], 200)
+        self.assertEqual(json.loads(mini.ask("GET", "/state?x=1")[2])["error"]["param"], "x")
+        for path, body, words in (("/v1/completions", completion(max_tokens=5000), "tokens from the prompt and 5000"),
+                                  ("/v1/chat/completions", chat(max_tokens=5000), "tokens from the input messages and")):
+            self.assertIn(words, mini.post(path, body)[1]["error"]["message"])
         for arguments in ("{", "", "[1]"):
             call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": arguments}}
             status, answer = scripted.post("/v1/chat/completions", {"messages": [

@@ -139,7 +139,9 @@ TEST_F(ApiServerTest, SaysThatTheEngineHasFailed) {
   start(0, {}, [] { throw Error(ErrorCode::kCorruptData, "no weights"); });
   wait_until_ready();
   EXPECT_THAT(health(), StartsWith("HTTP/1.1 503"));
-  EXPECT_EQ(body_of(ask(post("/v1/completions", completion(1, 4))))["error"]["code"], "failed");
+  const auto refused = body_of(ask(post("/v1/completions", completion(1, 4))))["error"];
+  EXPECT_EQ(refused["code"], "failed");
+  EXPECT_EQ(refused["message"], "The engine has failed: no weights");
   set_log_level(before);
 }
 
