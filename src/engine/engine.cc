@@ -299,6 +299,7 @@ std::unique_ptr<Engine::Parts> Engine::make_fitting_parts(device::Device& device
                                                           EngineOptions options, bool any_kv_tokens) {
   const size_t free = device.memory_info().available_bytes;
   const size_t token_bytes = std::max<size_t>(model->kv_layout().bytes_per_token(), 1);
+  const int64_t first_tokens = options.kv_tokens;
   std::optional<Error> why;  // with the numbers
   while (true) {
     int64_t fewer_tokens = options.kv_tokens / 2;
@@ -322,7 +323,14 @@ std::unique_ptr<Engine::Parts> Engine::make_fitting_parts(device::Device& device
       return parts;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
-      if (!any_kv_tokens || fewer_tokens < options.page_size) throw Error(why ? *why : error);
+      if (!any_kv_tokens || fewer_tokens < options.page_size) {
+        Error told = why ? *why : error;
+        if (options.kv_tokens < first_tokens) {
+          told.add_context(
+              fmt::format("KV caches of {} down to {} tokens were tried", first_tokens, options.kv_tokens));
+        }
+        throw Error(told);
+      }
       log_info("KV cache of {} tokens instead of {}: steps need room as well", fewer_tokens, options.kv_tokens);
       log_debug("{}", error.what());
     }

@@ -1,7 +1,9 @@
 """What the program says where an Ascend device is not there, too old, taken, or asked for what it does not do."""
+import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -67,9 +69,32 @@ class Ascend(unittest.TestCase):
         # The device's memory, not the host's.
         self.assertRegex(log, r"Load weight begin\. avail mem=0\.0\d GB")
         self.assertRegex(log, r"available_gpu_mem=0\.0\d GB")
-        self.fails(4, ["bytes of the device are free", "the KV cache of", "and steps", "those that read prompts"],
-                   "generate", "-m", program.MINI, "-p", "Question: Ada", "--device", "ascend",
-                   environment=ascend.environment(ACL_PROFILE="910B3,memory_bytes=20000000"))
+        done = program.run("generate", "-m", program.MINI, "-p", "Question: Ada", "--device", "ascend",
+                           env=ascend.environment(ACL_PROFILE="910B3,memory_bytes=20000000"))
+        self.assertEqual((done.returncode, done.stdout), (4, ""), done.stderr)
+        for message in ("bytes of the device are free", "the KV cache of", "and steps", "those that read prompts"):
+            self.assertIn(message, done.stderr)
+        told = re.search(r"20000000 bytes (\d+) are free, (\d+) are this process's", done.stderr)
+        free, taken = map(int, told.groups())
+        self.assertLessEqual(free + taken, 20000000)
+
+    def test_attempts_that_did_not_fit_leave_nothing_behind(self):
+        little = ascend.environment(ACL_PROFILE="910B3,memory_bytes=34000000")
+        server = Server(program.MINI, "--device", "ascend", environment=little)
+        try:
+            self.assertEqual(server.post("/v1/completions", {"prompt": "Ada", "max_tokens": 4})[0], 200)
+        finally:
+            _, log = server.stop()
+        self.assertGreaterEqual(log.count("steps need room as well"), 1)
+
+    def test_steps_that_run_eagerly_share_what_memory_is_left(self):
+        little = ascend.environment(ACL_PROFILE="910B3,memory_bytes=100000000")
+        server = Server(program.MINI, "--device", "ascend", "--mode", "eager", environment=little)
+        self.addCleanup(server.stop)
+        bodies = [{"prompt": "Question: Ada has 5 coins. " * 6 + str(i), "max_tokens": 8} for i in range(24)]
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            answers = list(pool.map(lambda body: server.post("/v1/completions", body), bodies))
+        self.assertEqual([status for status, _ in answers], [200] * len(bodies), answers)
 
     def test_an_interrupt_ends_a_generation_whose_device_hangs(self):
         process = subprocess.Popen([program.PROGRAM, *map(str, GENERATE), "--device", "ascend"], stdout=subprocess.PIPE,

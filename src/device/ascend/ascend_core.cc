@@ -131,7 +131,7 @@ void AscendCore::throw_out_of_memory(size_t bytes, MemoryKind kind, int code) {
   size_t reserved = 0;
   {
     const std::lock_guard lock(mutex);
-    reserved = memory.reserved_bytes();
+    reserved = memory.reserved_bytes(kind);
   }
   Error error = acl_error_as(ErrorCode::kOutOfMemory, *library, code, call, fmt::format("allocating {} bytes", bytes));
   if (kind == MemoryKind::kPinnedHost) throw Error(ErrorCode::kOutOfMemory, error.message());

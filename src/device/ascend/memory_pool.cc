@@ -1,5 +1,7 @@
 #include "device/ascend/memory_pool.h"
 
+#include <iterator>
+
 #include "device/ascend/acl_error.h"
 
 namespace reprise::device::ascend {
@@ -40,13 +42,13 @@ void* MemoryPool::map(size_t bytes, MemoryKind kind, int& code) {
                                      : library_->aclrtMallocHost(&region, bytes);
   if (code != ACL_SUCCESS) return nullptr;
   regions_[index_of(kind)].emplace(static_cast<std::byte*>(region), bytes);
-  reserved_bytes_ += bytes;
+  reserved_bytes_[index_of(kind)] += bytes;
   return region;
 }
 
 void MemoryPool::unmap(std::byte* data, MemoryKind kind) {
   const auto region = regions_[index_of(kind)].find(data);
-  reserved_bytes_ -= region->second;
+  reserved_bytes_[index_of(kind)] -= region->second;
   regions_[index_of(kind)].erase(region);
   const int code = kind == MemoryKind::kDevice ? library_->aclrtFree(data) : library_->aclrtFreeHost(data);
   log_acl(*library_, code, kind == MemoryKind::kDevice ? "aclrtFree" : "aclrtFreeHost", "giving memory back");
@@ -96,8 +98,10 @@ int MemoryPool::grow(size_t bytes, MemoryKind kind) {
   if (needed <= SizeClasses::kLargest) {
     auto* region = static_cast<std::byte*>(map(kSlabBytes, kind, code));
     if (region != nullptr) {
-      slabs_[index_of(kind)].next = region;
-      slabs_[index_of(kind)].end = region + kSlabBytes;
+      Slabs& slabs = slabs_[index_of(kind)];
+      if (slabs.begin != nullptr) slabs.cut_bytes[slabs.begin] = static_cast<size_t>(slabs.next - slabs.begin);
+      slabs.begin = slabs.next = region;
+      slabs.end = region + kSlabBytes;
     }
     return code;
   }
@@ -124,8 +128,28 @@ void MemoryPool::drop_cached() {
   for (const MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
     for (const auto& [bytes, data] : large_free_[index_of(kind)]) unmap(data, kind);
     large_free_[index_of(kind)].clear();
+    drop_free_slabs(kind);
   }
   large_free_bytes_ = 0;
+}
+
+void MemoryPool::drop_free_slabs(MemoryKind kind) {
+  Slabs& slabs = slabs_[index_of(kind)];
+  std::map<std::byte*, size_t> used = slabs.cut_bytes;
+  if (slabs.begin != nullptr) used[slabs.begin] = static_cast<size_t>(slabs.next - slabs.begin);
+  const auto slab_of = [&used](std::byte* block) { return std::prev(used.upper_bound(block)); };
+  for (size_t index = 0; index < slabs.free.size(); ++index) {
+    for (std::byte* block : slabs.free[index]) slab_of(block)->second -= SizeClasses::bytes_of(index);
+  }
+  for (std::vector<std::byte*>& free : slabs.free) {
+    std::erase_if(free, [&](std::byte* block) { return slab_of(block)->second == 0; });
+  }
+  for (const auto& [slab, bytes] : used) {
+    if (bytes > 0) continue;
+    slabs.cut_bytes.erase(slab);
+    if (slab == slabs.begin) slabs.begin = slabs.next = slabs.end = nullptr;
+    unmap(slab, kind);
+  }
 }
 
 void MemoryPool::retire(const Block& block, std::shared_ptr<const void> owner, uint64_t after) {

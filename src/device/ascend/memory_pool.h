@@ -48,7 +48,7 @@ class MemoryPool {
   void reclaim(uint64_t done);
   /// Gives everything back to the device; nothing may use it any more.
   void clear();
-  /// Gives cached large blocks back to the device.
+  /// Gives back to the device what is cached and can go: large blocks, and slabs of which no block is in use.
   void drop_cached();
 
   /// Bytes that wait for reclaim().
@@ -58,16 +58,18 @@ class MemoryPool {
   std::vector<std::shared_ptr<const void>> take_expired_owners() { return std::exchange(expired_owners_, {}); }
 
   size_t allocated_bytes() const { return allocated_bytes_; }
-  /// Taken from the device: allocated, waiting and cached.
-  size_t reserved_bytes() const { return reserved_bytes_; }
+  /// Taken from the device, or of the host's memory: allocated, waiting and cached.
+  size_t reserved_bytes(MemoryKind kind) const { return reserved_bytes_[kind == MemoryKind::kDevice ? 0 : 1]; }
   /// Whether host memory is this pool's pinned memory.
   bool is_pinned(const void* address, size_t bytes) const;
 
  private:
   struct Slabs {
+    std::byte* begin = nullptr;  ///< of the slab that blocks are cut from now
     std::byte* next = nullptr;
     std::byte* end = nullptr;
     std::array<std::vector<std::byte*>, SizeClasses::kCount> free;
+    std::map<std::byte*, size_t> cut_bytes;  ///< of each slab, but for the one of now
   };
   struct Waiting {
     uint64_t after;
@@ -78,6 +80,7 @@ class MemoryPool {
   void* map(size_t bytes, MemoryKind kind, int& code);
   void unmap(std::byte* data, MemoryKind kind);
   void make_available(const Block& block);
+  void drop_free_slabs(MemoryKind kind);
 
   std::shared_ptr<const AclLibrary> library_;
   std::array<Slabs, 2> slabs_;                                   ///< by memory kind
@@ -88,7 +91,7 @@ class MemoryPool {
   size_t waiting_bytes_ = 0;
   std::vector<std::shared_ptr<const void>> expired_owners_;
   size_t allocated_bytes_ = 0;
-  size_t reserved_bytes_ = 0;
+  std::array<size_t, 2> reserved_bytes_{};  ///< by memory kind
 };
 
 }  // namespace reprise::device::ascend
