@@ -148,9 +148,12 @@ void AclStream::submit(const std::shared_ptr<CaptureSession>& session, const cha
   const int code = submission(progress_->raw, call);
   if (code == ACL_SUCCESS) [[likely]]
     return;
-  const Error error = acl_error(*core_->library, code, call, doing);
-  if (session != nullptr) note_failure(*session, error);
-  throw Error(error);
+  try {
+    core_->check(code, call, doing);
+  } catch (const Error& error) {
+    if (session != nullptr) note_failure(*session, error);
+    throw;
+  }
 }
 
 void AclStream::note_failure(CaptureSession& session, const Error& error) {

@@ -362,9 +362,15 @@ void AclStream::issue_update(Update& update) {
   std::optional<Error> failure;
   const auto note = [&](int code, const char* call) {
     if (code == ACL_SUCCESS || failure) return;
-    failure = code == ACL_ERROR_RT_INTERNAL_ERROR
-                  ? acl_error_as(ErrorCode::kTaskUpdateMismatch, library, code, call, kDoing)
-                  : acl_error(library, code, call, kDoing);
+    if (code == ACL_ERROR_RT_INTERNAL_ERROR) {
+      failure = acl_error_as(ErrorCode::kTaskUpdateMismatch, library, code, call, kDoing);
+      return;
+    }
+    try {
+      core_->check(code, call, kDoing);
+    } catch (const Error& error) {
+      failure = error;
+    }
   };
   for (const auto& launch : update.launches) {
     const LimitScope scope(*this);
