@@ -112,6 +112,16 @@ class AscendServe(unittest.TestCase):
     def test_a_device_error_ends_every_request_and_the_health(self):
         self.lose_device("device:3000", "507015")
 
+    def test_a_submission_that_tells_of_a_lost_device_ends_the_engine(self):
+        self.lose_device("event:150=507015", "507015")
+
+    def test_a_captured_operator_that_fails_leaves_no_executor(self):
+        with running_server(ACL_FAULT="operator:700") as server:
+            for status, answer in ask_all(server, [body_of(index, **LONG) for index in range(4)], 4):
+                self.assertEqual(status, 200, answer)
+            self.assertEqual(server.stop()[0], 0)
+        self.check_watched(server)
+
     def test_a_kernel_that_never_ends_ends_every_request_and_the_health(self):
         self.lose_device("timeout:3000", "has not come to an end within 1.0 s", DEVICE_WAIT_SECONDS=1)
 
