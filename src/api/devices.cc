@@ -80,15 +80,8 @@ ParsedName choose(const DeviceRequest& request) {
   return {!for_cpu && device::ascend::has_real_device() ? DeviceKind::kAscend : DeviceKind::kCpu, 0};
 }
 
-std::unique_ptr<device::Device> open_cpu(const DeviceRequest& request, ops::Registry& registry) {
-  if (request.threads < 0) {
-    throw Error(ErrorCode::kInvalidArgument, "--threads is {}, must be at least 1 (0: by CPU quota)", request.threads);
-  }
-  kernels::cpu::register_cpu_kernels(registry);
-  return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
-}
-
-std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int number, ops::Registry& registry) {
+/// Of settings that only the CPU has.
+void check_ascend(const DeviceRequest& request, int number) {
   if (request.threads != 0)
     throw Error(ErrorCode::kInvalidArgument, "--threads {}: ascend:{} has no threads", request.threads, number)
         .remedy("leave --threads away, or use --device cpu");
@@ -97,6 +90,21 @@ std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int nu
                 "memory that the host cannot reach is a setting of the CPU; ascend:{} "
                 "always has such memory",
                 number);
+}
+
+void check_named(const DeviceRequest& request, const ParsedName& name) {
+  if (name.kind == DeviceKind::kAscend) check_ascend(request, name.number);
+}
+
+std::unique_ptr<device::Device> open_cpu(const DeviceRequest& request, ops::Registry& registry) {
+  if (request.threads < 0) {
+    throw Error(ErrorCode::kInvalidArgument, "--threads is {}, must be at least 1 (0: by CPU quota)", request.threads);
+  }
+  kernels::cpu::register_cpu_kernels(registry);
+  return device::cpu::create_cpu_device({.threads = request.threads, .discrete = request.discrete});
+}
+
+std::unique_ptr<device::Device> open_ascend(int number, ops::Registry& registry) {
   std::unique_ptr<device::Device> device = device::ascend::create_ascend_device(ascend_options(number));
   kernels::ascend::register_ascend_kernels(registry, *device);
   if (const std::string why = kernels::ascend::why_no_models(registry); !why.empty()) {
@@ -112,12 +120,13 @@ std::unique_ptr<device::Device> open_ascend(const DeviceRequest& request, int nu
 
 }  // namespace
 
-void check_device_name(const std::string& name) { parse_name(name); }
+void check_device(const DeviceRequest& request) { check_named(request, parse_name(request.name)); }
 
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry) {
   ParsedName name = parse_name(request.name);
   if (name.kind == DeviceKind::kAuto) name = choose(request);
-  return name.kind == DeviceKind::kAscend ? open_ascend(request, name.number, registry) : open_cpu(request, registry);
+  check_named(request, name);
+  return name.kind == DeviceKind::kAscend ? open_ascend(name.number, registry) : open_cpu(request, registry);
 }
 
 std::string describe(const device::Device& device) {

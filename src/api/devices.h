@@ -22,8 +22,9 @@ struct DeviceRequest {
 /// another form.
 std::unique_ptr<device::Device> open_device(const DeviceRequest& request, ops::Registry& registry);
 
-/// Throws what open_device() would throw for a name that cannot be one.
-void check_device_name(const std::string& name);
+/// Throws what open_device() would throw without opening anything: for a name that cannot be one, and for settings that
+/// the named device does not have.
+void check_device(const DeviceRequest& request);
 
 /// The device, its threads and the kernels that open_device() chose for it, for people.
 std::string describe(const device::Device& device);

@@ -61,7 +61,7 @@ void ServerOptions::add(CommandLine& command) {
   command.flag("--access-log", access_log, "a line for each request: who, what, status, bytes, time; no contents");
   command.option("--drain-seconds", drain_seconds, "time that requests have to end after SIGTERM");
   command.option("--health-timeout", health_timeout_seconds,
-                 "seconds after which /health reports an engine that was not seen");
+                 "seconds, at least 0.5, after which /health reports an engine that was not seen");
   command.option("--max-body-bytes", max_body_bytes, "largest body of a request");
   command.option("--max-connections", max_connections, "most open connections");
   command.option("--http-threads", http_threads, "threads that read and write; as many parse and tokenize");
@@ -93,8 +93,9 @@ void ServerOptions::check() const {
   require_range("--max-queued-requests", max_queued_requests, 0);
   require(drain_seconds >= 0 && drain_seconds <= 1e6, "--drain-seconds", fmt::format("{}", drain_seconds),
           "between 0 and 1000000");
-  require(health_timeout_seconds > 0 && health_timeout_seconds <= 1e6, "--health-timeout",
-          fmt::format("{}", health_timeout_seconds), "above 0 and at most 1000000");
+  // An idle engine shows itself ten times a second.
+  require(health_timeout_seconds >= 0.5 && health_timeout_seconds <= 1e6, "--health-timeout",
+          fmt::format("{}", health_timeout_seconds), "between 0.5 and 1000000");
   require_range("--stream-gather-ms", stream_gather_milliseconds, 0, 1000);
   require_range("--max-body-bytes", max_body_bytes, 1024, int64_t{1} << 30);
   require_range("--max-connections", max_connections, 1);

@@ -4,6 +4,7 @@
 
 #include "api/devices.h"
 #include "base/error.h"
+#include "base/thread_team.h"
 #include "cli/engine_compile_options.h"
 #include "cli/option_range.h"
 #include "cli/session.h"
@@ -77,7 +78,7 @@ void SessionOptions::set_compile_options() {
 }
 
 void SessionOptions::check_ranges() const {
-  require_range("--threads", threads, 0);
+  require_range("--threads", threads, 0, ThreadTeam::kMaxMembers);
   if (page_size) require_range("--page-size", *page_size, 1, engine::kMostPageSize);
   require_range("--kv-tokens", kv_tokens, 0, std::numeric_limits<int32_t>::max());
   require_range("--max-context", max_context, 0);
@@ -113,7 +114,7 @@ void SessionOptions::check_mode(replay::Mode chosen) const {
 
 load::ModelConfig SessionOptions::check(const ops::Registry& registry) const {
   naming("--mode", [&] { parse_mode(mode); });
-  naming("--device", [&] { api::check_device_name(device); });
+  naming("--device", [&] { api::check_device({device, threads, discrete}); });
   SessionOptions complete = *this;
   naming("--option", [&] { complete.set_compile_options(); });
   naming("--disable-pass", [&] { compile::PassManager::standard(registry, complete.compile.passes); });
