@@ -4,7 +4,6 @@
 
 #include "api/devices.h"
 #include "base/error.h"
-#include "base/thread_team.h"
 #include "cli/engine_compile_options.h"
 #include "cli/option_range.h"
 #include "cli/session.h"
@@ -16,6 +15,9 @@
 
 namespace reprise::cli {
 namespace {
+
+/// What a team of threads holds.
+constexpr int32_t kMostThreads = (1 << 16) - 1;
 
 /// Runs a check whose errors do not name the option; "" for one that is not of the command line.
 template <typename Check>
@@ -78,7 +80,7 @@ void SessionOptions::set_compile_options() {
 }
 
 void SessionOptions::check_ranges() const {
-  require_range("--threads", threads, 0, ThreadTeam::kMaxMembers);
+  require_range("--threads", threads, 0, kMostThreads);
   if (page_size) require_range("--page-size", *page_size, 1, engine::kMostPageSize);
   require_range("--kv-tokens", kv_tokens, 0, std::numeric_limits<int32_t>::max());
   require_range("--max-context", max_context, 0);
