@@ -117,8 +117,9 @@ class AscendServe(unittest.TestCase):
 
     def test_a_captured_operator_that_fails_leaves_no_executor(self):
         with running_server(ACL_FAULT="operator:700") as server:
+            # Which of an operator's phases meets the fault is a matter of time; a step that fails may end requests.
             for status, answer in ask_all(server, [body_of(index, **LONG) for index in range(4)], 4):
-                self.assertEqual(status, 200, answer)
+                self.assertIn(status, (200, 500), answer)
             self.assertEqual(server.stop()[0], 0)
         self.check_watched(server)
 
