@@ -248,7 +248,6 @@ int run_serve(const ServerOptions& options, const CommandLine& command) {
   options.check();
   options.session.check(ops::make_catalogue());  // what is printed must start a server
   if (options.print_config) {
-    static_cast<void>(options.served_model());
     write_output(settings_yaml(command, {"api-key"}, {"config", "print-config"}));
     return 0;
   }

@@ -137,8 +137,6 @@ class ServeOptions(unittest.TestCase):
         cases = {("--mode", "static"): (2, "--mode: static not in"), ("-m", "/no/model"): (3, "no model at /no/model"),
                  ("--prefill-graph-tokens", "8", "4000"): (2, "--prefill-graph-tokens: prefill graph size 4000"),
                  ("--disable-radix-cache=x",): (2, "--disable-radix-cache: 'x' is not true or false"),
-                 ("--chat-template", "/no/template"): (3, "/no/template"),
-                 ("--quantization", "w8a8_int8"): (2, "the model is not quantised"),
                  ("--threads", "100000"): (2, "--threads is 100000, must be between 0 and 65535"),
                  ("--device", "ascend", "--threads", "2"): (2, "ascend:0 has no threads"),
                  ("--health-timeout", "0.05"): (2, "--health-timeout is 0.05, must be between 0.5 and 1000000")}
