@@ -36,6 +36,8 @@ EMULATOR_EXPORT void* emulatorCallBegin(const char* name, void* return_address);
 /// Traces the call with its arguments, an object of JSON, and keeps `text` for aclGetRecentErrMsg() if `code` is that
 /// of a failure. Both texts may be null.
 EMULATOR_EXPORT void emulatorCallEnd(void* call, int code, const char* text, const char* arguments);
+/// The arguments of the operator's call that this thread is in, an object of JSON.
+EMULATOR_EXPORT void emulatorOperatorArguments(const char* arguments);
 /// Whether anybody will read the arguments.
 EMULATOR_EXPORT bool emulatorTraces();
 /// For the validation layer; part of the call that this thread is in.

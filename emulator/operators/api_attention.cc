@@ -40,10 +40,25 @@ const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode
 #define ATTENTION_SINK const aclTensor *dequantScaleQueryOptional, const aclTensor *learnableSinkOptional
 #define ATTENTION_NEWER ATTENTION_SINK, const aclIntArray *qStartIdxOptional, const aclIntArray *kvStartIdxOptional
 
-// The call that these parameters make; `unused` are more that must be null.
-#define ATTENTION_CALL(name, largest, ...)                                                                            \
+// The names of these, for the trace.
+#define INPUT_NAMES                                                                                              \
+  query, key, value, pseShiftOptional, attenMaskOptional, actualSeqLengthsOptional, actualSeqLengthsKvOptional,  \
+      deqScale1Optional, quantScale1Optional, deqScale2Optional, quantScale2Optional, quantOffset2Optional,      \
+      antiquantScaleOptional, antiquantOffsetOptional, blockTableOptional, queryPaddingSizeOptional,             \
+      kvPaddingSizeOptional, keyAntiquantScaleOptional, keyAntiquantOffsetOptional, valueAntiquantScaleOptional, \
+      valueAntiquantOffsetOptional, keySharedPrefixOptional, valueSharedPrefixOptional, actualSharedPrefixLenOptional
+#define SCALAR_NAMES                                                                                               \
+  numHeads, scaleValue, preTokens, nextTokens, inputLayout, numKeyValueHeads, sparseMode, innerPrecise, blockSize, \
+      antiquantMode, softmaxLseFlag, keyAntiquantMode, valueAntiquantMode
+#define OUTPUT_NAMES attentionOut, softmaxLse
+#define ROPE_NAMES queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional
+#define SINK_NAMES dequantScaleQueryOptional, learnableSinkOptional
+#define NEWER_NAMES SINK_NAMES, qStartIdxOptional, kvStartIdxOptional
+
+// The call that these parameters make, which are `given`; `unused` are more that must be null.
+#define ATTENTION_CALL(name, given, largest, ...)                                                                     \
   return phase_one(                                                                                                   \
-      name, workspaceSize, executor,                                                                                  \
+      name, given, workspaceSize, executor,                                                                           \
       [&](Plan& plan) {                                                                                               \
         require_unused({pseShiftOptional, deqScale1Optional, quantScale1Optional, deqScale2Optional,                  \
                         quantScale2Optional, quantOffset2Optional, antiquantScaleOptional, antiquantOffsetOptional,   \
@@ -81,49 +96,56 @@ const void* feature_of(const int64_t& mode) { return mode == 0 ? nullptr : &mode
 extern "C" {
 
 aclnnStatus aclnnFusedInferAttentionScoreV2GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ATTRIBUTES) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV2", false, nullptr);
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV2", EMULATOR_GIVEN(INPUT_NAMES, SCALAR_NAMES, OUTPUT_NAMES), false,
+                 nullptr);
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV3GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_ATTRIBUTES) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", false, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional);
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, SCALAR_NAMES, OUTPUT_NAMES),
+                 false, queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional);
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV3GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_ATTRIBUTES) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", true, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional);
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV3", EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, SCALAR_NAMES, OUTPUT_NAMES),
+                 true, queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional);
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV4GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_SINK,
                                                             ATTENTION_SCALARS, int64_t queryQuantMode,
                                                             ATTENTION_OUTPUTS) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4", false, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional,
-                 feature_of(queryQuantMode));
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4",
+                 EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, SINK_NAMES, SCALAR_NAMES, queryQuantMode, OUTPUT_NAMES), false,
+                 queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional, dequantScaleQueryOptional,
+                 learnableSinkOptional, feature_of(queryQuantMode));
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV4GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_SINK,
                                                                ATTENTION_SCALARS, int64_t queryQuantMode,
                                                                ATTENTION_OUTPUTS) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4", true, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional,
-                 feature_of(queryQuantMode));
+  ATTENTION_CALL("aclnnFusedInferAttentionScoreV4",
+                 EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, SINK_NAMES, SCALAR_NAMES, queryQuantMode, OUTPUT_NAMES), true,
+                 queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional, dequantScaleQueryOptional,
+                 learnableSinkOptional, feature_of(queryQuantMode));
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV5GetWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_NEWER,
                                                             ATTENTION_SCALARS, int64_t queryQuantMode, int64_t pseType,
                                                             ATTENTION_OUTPUTS) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV5", false, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional, qStartIdxOptional,
-                 kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
+  ATTENTION_CALL(
+      "aclnnFusedInferAttentionScoreV5",
+      EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, NEWER_NAMES, SCALAR_NAMES, queryQuantMode, pseType, OUTPUT_NAMES), false,
+      queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional, dequantScaleQueryOptional,
+      learnableSinkOptional, qStartIdxOptional, kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
 }
 
 aclnnStatus aclnnFusedInferAttentionScoreV5GetMaxWorkspaceSize(ATTENTION_INPUTS, ATTENTION_ROPE, ATTENTION_NEWER,
                                                                ATTENTION_SCALARS, int64_t queryQuantMode,
                                                                int64_t pseType, ATTENTION_OUTPUTS) {
-  ATTENTION_CALL("aclnnFusedInferAttentionScoreV5", true, queryRopeOptional, keyRopeOptional,
-                 keyRopeAntiquantScaleOptional, dequantScaleQueryOptional, learnableSinkOptional, qStartIdxOptional,
-                 kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
+  ATTENTION_CALL(
+      "aclnnFusedInferAttentionScoreV5",
+      EMULATOR_GIVEN(INPUT_NAMES, ROPE_NAMES, NEWER_NAMES, SCALAR_NAMES, queryQuantMode, pseType, OUTPUT_NAMES), true,
+      queryRopeOptional, keyRopeOptional, keyRopeAntiquantScaleOptional, dequantScaleQueryOptional,
+      learnableSinkOptional, qStartIdxOptional, kvStartIdxOptional, feature_of(queryQuantMode), feature_of(pseType));
 }
 
 }  // extern "C"

@@ -106,34 +106,39 @@ extern "C" aclnnStatus aclnnCausalConv1dGetWorkspaceSize(
     const aclIntArray* queryStartLocOptional, const aclIntArray* cacheIndicesOptional,
     const aclIntArray* initialStateModeOptional, const aclIntArray* numAcceptedTokensOptional, int64_t activationMode,
     int64_t padSlotId, int64_t runMode, const aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnCausalConv1d", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument from = plan.input(x, "x");
-    const TensorArgument taps = plan.input(weight, "weight");
-    const TensorArgument bias = plan.optional_input(biasOptional);
-    const TensorArgument states = plan.input(convStates, "convStates");
-    const TensorArgument to = plan.output(out, "out");
-    require_pointer(queryStartLocOptional, "queryStartLoc");
-    require(numAcceptedTokensOptional == nullptr || numAcceptedTokensOptional->values.empty(),
-            "numAcceptedTokens is not supported");
-    require(activationMode == 0 || activationMode == 1, "activationMode is {}, expected 0 or 1", activationMode);
-    require(runMode == 0, "runMode is {}, expected 0", runMode);
-    require(from.rank == 2 && taps.rank == 2 && states.rank == 3 && to.rank == 2, "a tensor has the wrong rank");
-    for (const TensorArgument* tensor : {&taps, &states, &to}) {
-      require(is_float(from.dtype) && tensor->dtype == from.dtype && tensor->columns() == from.columns(),
-              "weight, convStates and out have other dtypes or channels than x");
-    }
-    require(!bias.defined() || (bias.dtype == from.dtype && bias.elements() == from.columns()),
-            "the bias does not fit");
-    require(states.dims[1] == taps.dims[0] - 1 && states.contiguous() && to.dims[0] == from.dims[0],
-            "convStates or out has the wrong shape");
-    const std::vector<int64_t> sequences = sequences_of(
-        queryStartLocOptional, cacheIndicesOptional, initialStateModeOptional, padSlotId, from.dims[0], states.dims[0]);
-    const ConvolutionParameters parameters{.sequences = static_cast<int64_t>(sequences.size() / 4),
-                                           .slots = states.dims[0],
-                                           .width = taps.dims[0],
-                                           .activation = activationMode == 1 ? 1 : 0};
-    plan.launch(kCausalConv1d, {plan.contiguous(from), plan.contiguous(taps), plan.contiguous(bias), states},
-                {plan.staged(to)}, parameters, sequences, parameters.sequences);
-  });
+  return phase_one(
+      "aclnnCausalConv1d",
+      EMULATOR_GIVEN(x, weight, biasOptional, convStates, queryStartLocOptional, cacheIndicesOptional,
+                     initialStateModeOptional, numAcceptedTokensOptional, activationMode, padSlotId, runMode, out),
+      workspaceSize, executor, [&](Plan& plan) {
+        const TensorArgument from = plan.input(x, "x");
+        const TensorArgument taps = plan.input(weight, "weight");
+        const TensorArgument bias = plan.optional_input(biasOptional);
+        const TensorArgument states = plan.input(convStates, "convStates");
+        const TensorArgument to = plan.output(out, "out");
+        require_pointer(queryStartLocOptional, "queryStartLoc");
+        require(numAcceptedTokensOptional == nullptr || numAcceptedTokensOptional->values.empty(),
+                "numAcceptedTokens is not supported");
+        require(activationMode == 0 || activationMode == 1, "activationMode is {}, expected 0 or 1", activationMode);
+        require(runMode == 0, "runMode is {}, expected 0", runMode);
+        require(from.rank == 2 && taps.rank == 2 && states.rank == 3 && to.rank == 2, "a tensor has the wrong rank");
+        for (const TensorArgument* tensor : {&taps, &states, &to}) {
+          require(is_float(from.dtype) && tensor->dtype == from.dtype && tensor->columns() == from.columns(),
+                  "weight, convStates and out have other dtypes or channels than x");
+        }
+        require(!bias.defined() || (bias.dtype == from.dtype && bias.elements() == from.columns()),
+                "the bias does not fit");
+        require(states.dims[1] == taps.dims[0] - 1 && states.contiguous() && to.dims[0] == from.dims[0],
+                "convStates or out has the wrong shape");
+        const std::vector<int64_t> sequences =
+            sequences_of(queryStartLocOptional, cacheIndicesOptional, initialStateModeOptional, padSlotId, from.dims[0],
+                         states.dims[0]);
+        const ConvolutionParameters parameters{.sequences = static_cast<int64_t>(sequences.size() / 4),
+                                               .slots = states.dims[0],
+                                               .width = taps.dims[0],
+                                               .activation = activationMode == 1 ? 1 : 0};
+        plan.launch(kCausalConv1d, {plan.contiguous(from), plan.contiguous(taps), plan.contiguous(bias), states},
+                    {plan.staged(to)}, parameters, sequences, parameters.sequences);
+      });
 }
 EMULATOR_PHASE_TWO(aclnnCausalConv1d)

@@ -152,7 +152,7 @@ using namespace reprise::emulator;
 
 extern "C" aclnnStatus aclnnCastGetWorkspaceSize(const aclTensor* self, const aclDataType dtype, aclTensor* out,
                                                  uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnCast", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnCast", EMULATOR_GIVEN(self, dtype, out), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument from = plan.input(self, "self");
     const TensorArgument to = plan.output(out, "out");
     require(to.dtype == dtype, "out has dtype {}, expected {}", static_cast<int>(to.dtype), static_cast<int>(dtype));
@@ -164,7 +164,7 @@ EMULATOR_PHASE_TWO(aclnnCast)
 
 extern "C" aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor* selfRef, const aclTensor* src,
                                                         uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnInplaceCopy", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnInplaceCopy", EMULATOR_GIVEN(selfRef, src), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument to = plan.in_place(selfRef, "selfRef");
     const TensorArgument from = plan.input(src, "src");
     require_broadcast(from, to);
@@ -175,7 +175,7 @@ EMULATOR_PHASE_TWO(aclnnInplaceCopy)
 
 extern "C" aclnnStatus aclnnInplaceFillScalarGetWorkspaceSize(aclTensor* selfRef, const aclScalar* value,
                                                               uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnInplaceFillScalar", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnInplaceFillScalar", EMULATOR_GIVEN(selfRef, value), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument to = plan.in_place(selfRef, "selfRef");
     require_pointer(value, "value");
     plan.launch(kFill, {}, {to}, FillParameters{value->as_double(), value->as_integer()});
@@ -185,6 +185,7 @@ EMULATOR_PHASE_TWO(aclnnInplaceFillScalar)
 
 extern "C" aclnnStatus aclnnCatGetWorkspaceSize(const aclTensorList* tensors, int64_t dim, aclTensor* out,
                                                 uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnCat", workspaceSize, executor, [&](Plan& plan) { build_cat(plan, tensors, dim, out); });
+  return phase_one("aclnnCat", EMULATOR_GIVEN(tensors, dim, out), workspaceSize, executor,
+                   [&](Plan& plan) { build_cat(plan, tensors, dim, out); });
 }
 EMULATOR_PHASE_TWO(aclnnCat)

@@ -153,10 +153,12 @@ aclnnStatus aclnnDynamicQuantV2GetWorkspaceSize(const aclTensor* x, const aclTen
                                                 const aclTensor* yOut, const aclTensor* scaleOut,
                                                 const aclTensor* offsetOut, uint64_t* workspaceSize,
                                                 aclOpExecutor** executor) {
-  return phase_one("aclnnDynamicQuantV2", workspaceSize, executor, [&](Plan& plan) {
-    build_dynamic(plan, {x, smoothScalesOptional, groupIndexOptional, yOut, scaleOut, offsetOut}, dstType,
-                  Shared::kRow);
-  });
+  return phase_one("aclnnDynamicQuantV2",
+                   EMULATOR_GIVEN(x, smoothScalesOptional, groupIndexOptional, dstType, yOut, scaleOut, offsetOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     build_dynamic(plan, {x, smoothScalesOptional, groupIndexOptional, yOut, scaleOut, offsetOut},
+                                   dstType, Shared::kRow);
+                   });
 }
 
 aclnnStatus aclnnDynamicQuantV3GetWorkspaceSize(const aclTensor* x, const aclTensor* smoothScalesOptional,
@@ -164,12 +166,15 @@ aclnnStatus aclnnDynamicQuantV3GetWorkspaceSize(const aclTensor* x, const aclTen
                                                 bool isSymmetrical, const char* quantMode, const aclTensor* yOut,
                                                 const aclTensor* scaleOut, const aclTensor* offsetOut,
                                                 uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnDynamicQuantV3", workspaceSize, executor, [&](Plan& plan) {
-    if (!isSymmetrical) require_pointer(offsetOut, "offsetOut");
-    require(!isSymmetrical || offsetOut == nullptr, "offsetOut of a symmetric quantisation");
-    build_dynamic(plan, {x, smoothScalesOptional, groupIndexOptional, yOut, scaleOut, offsetOut}, dstType,
-                  shared_of(quantMode));
-  });
+  return phase_one("aclnnDynamicQuantV3",
+                   EMULATOR_GIVEN(x, smoothScalesOptional, groupIndexOptional, dstType, isSymmetrical, quantMode, yOut,
+                                  scaleOut, offsetOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     if (!isSymmetrical) require_pointer(offsetOut, "offsetOut");
+                     require(!isSymmetrical || offsetOut == nullptr, "offsetOut of a symmetric quantisation");
+                     build_dynamic(plan, {x, smoothScalesOptional, groupIndexOptional, yOut, scaleOut, offsetOut},
+                                   dstType, shared_of(quantMode));
+                   });
 }
 
 }  // extern "C"

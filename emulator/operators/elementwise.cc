@@ -275,32 +275,32 @@ extern "C" {
 
 aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor* self, const aclTensor* other, const aclScalar* alpha,
                                      aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAdd", workspaceSize, executor,
+  return phase_one("aclnnAdd", EMULATOR_GIVEN(self, other, alpha, out), workspaceSize, executor,
                    [&](Plan& plan) { build_binary(plan, Binary::kAdd, self, other, out, alpha); });
 }
 
 aclnnStatus aclnnSubGetWorkspaceSize(const aclTensor* self, const aclTensor* other, const aclScalar* alpha,
                                      aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnSub", workspaceSize, executor,
+  return phase_one("aclnnSub", EMULATOR_GIVEN(self, other, alpha, out), workspaceSize, executor,
                    [&](Plan& plan) { build_binary(plan, Binary::kAdd, self, other, out, alpha, true); });
 }
 
 aclnnStatus aclnnInplaceAddGetWorkspaceSize(aclTensor* selfRef, const aclTensor* other, const aclScalar* alpha,
                                             uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnInplaceAdd", workspaceSize, executor,
+  return phase_one("aclnnInplaceAdd", EMULATOR_GIVEN(selfRef, other, alpha), workspaceSize, executor,
                    [&](Plan& plan) { build_in_place(plan, Binary::kAdd, selfRef, other, alpha); });
 }
 
 aclnnStatus aclnnAddsGetWorkspaceSize(const aclTensor* self, const aclScalar* other, const aclScalar* alpha,
                                       aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAdds", workspaceSize, executor,
+  return phase_one("aclnnAdds", EMULATOR_GIVEN(self, other, alpha, out), workspaceSize, executor,
                    [&](Plan& plan) { build_scalar(plan, Binary::kAdd, self, other, out, alpha); });
 }
 
 #define EMULATOR_BINARY(name, operation)                                                            \
   aclnnStatus name##GetWorkspaceSize(const aclTensor* self, const aclTensor* other, aclTensor* out, \
                                      uint64_t* workspaceSize, aclOpExecutor** executor) {           \
-    return phase_one(#name, workspaceSize, executor,                                                \
+    return phase_one(#name, EMULATOR_GIVEN(self, other, out), workspaceSize, executor,              \
                      [&](Plan& plan) { build_binary(plan, Binary::operation, self, other, out); }); \
   }
 EMULATOR_BINARY(aclnnMul, kMul)
@@ -316,7 +316,7 @@ EMULATOR_BINARY(aclnnLtTensor, kLt)
 #define EMULATOR_IN_PLACE(name, operation)                                                                \
   aclnnStatus name##GetWorkspaceSize(aclTensor* selfRef, const aclTensor* other, uint64_t* workspaceSize, \
                                      aclOpExecutor** executor) {                                          \
-    return phase_one(#name, workspaceSize, executor,                                                      \
+    return phase_one(#name, EMULATOR_GIVEN(selfRef, other), workspaceSize, executor,                      \
                      [&](Plan& plan) { build_in_place(plan, Binary::operation, selfRef, other); });       \
   }
 EMULATOR_IN_PLACE(aclnnInplaceMul, kMul)
@@ -326,7 +326,7 @@ EMULATOR_IN_PLACE(aclnnInplaceDiv, kDiv)
 #define EMULATOR_SCALAR(name, operation)                                                            \
   aclnnStatus name##GetWorkspaceSize(const aclTensor* self, const aclScalar* other, aclTensor* out, \
                                      uint64_t* workspaceSize, aclOpExecutor** executor) {           \
-    return phase_one(#name, workspaceSize, executor,                                                \
+    return phase_one(#name, EMULATOR_GIVEN(self, other, out), workspaceSize, executor,              \
                      [&](Plan& plan) { build_scalar(plan, Binary::operation, self, other, out); }); \
   }
 EMULATOR_SCALAR(aclnnMuls, kMul)

@@ -90,7 +90,7 @@ extern "C" {
 
 aclnnStatus aclnnNpuFormatCastGetWorkspaceSize(const aclTensor* srcTensor, aclTensor* dstTensor,
                                                uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnNpuFormatCast", workspaceSize, executor,
+  return phase_one("aclnnNpuFormatCast", EMULATOR_GIVEN(srcTensor, dstTensor), workspaceSize, executor,
                    [&](Plan& plan) { build_format_cast(plan, srcTensor, dstTensor); });
 }
 
@@ -98,7 +98,8 @@ aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* srcTensor,
                                                      const int additionalDtype, int64_t** dstShape,
                                                      uint64_t* dstShapeSize, int* actualFormat) {
   constexpr const char* kName = "aclnnNpuFormatCastCalculateSizeAndFormat";
-  if (const aclnnStatus fault = begin_call(kName)) return end_call(kName, fault, "injected fault");
+  OperatorCall call(kName, EMULATOR_GIVEN(srcTensor, dstFormat, additionalDtype));
+  if (call.fault() != ACLNN_SUCCESS) return call.end(call.fault(), "injected fault");
   try {
     require_pointer(srcTensor, "srcTensor");
     require_pointer(dstShape, "dstShape");
@@ -115,9 +116,10 @@ aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* srcTensor,
     *dstShape = new int64_t[shape.size()];
     std::ranges::copy(shape, *dstShape);
     *actualFormat = dstFormat;
-    return end_call(kName, ACLNN_SUCCESS, {});
+    call.answer("actualFormat", *actualFormat);
+    return call.end(ACLNN_SUCCESS, {});
   } catch (const OperatorError& error) {
-    return end_call(kName, error.status(), error.what());
+    return call.end(error.status(), error.what());
   }
 }
 

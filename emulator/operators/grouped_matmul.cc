@@ -272,43 +272,32 @@ using namespace reprise::emulator;
 #define GROUPED_OUTPUTS                                                                                     \
   aclTensorList *out, aclTensorList *activationFeatureOutOptional, aclTensorList *dynQuantScaleOutOptional, \
       uint64_t *workspaceSize, aclOpExecutor **executor
-#define GROUPED_CALL              \
-  {x,                             \
-   weight,                        \
-   biasOptional,                  \
-   scaleOptional,                 \
-   offsetOptional,                \
-   antiquantScaleOptional,        \
-   antiquantOffsetOptional,       \
-   perTokenScaleOptional,         \
-   groupListOptional,             \
-   activationInputOptional,       \
-   activationQuantScaleOptional,  \
-   activationQuantOffsetOptional, \
-   splitItem,                     \
-   groupType,                     \
-   groupListType,                 \
-   actType,                       \
-   out,                           \
-   activationFeatureOutOptional,  \
-   dynQuantScaleOutOptional}
+#define GROUPED_INPUT_NAMES                                                                                \
+  x, weight, biasOptional, scaleOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional, \
+      perTokenScaleOptional, groupListOptional, activationInputOptional, activationQuantScaleOptional,     \
+      activationQuantOffsetOptional, splitItem, groupType, groupListType, actType
+#define GROUPED_OUTPUT_NAMES out, activationFeatureOutOptional, dynQuantScaleOutOptional
+#define GROUPED_CALL {GROUPED_INPUT_NAMES, GROUPED_OUTPUT_NAMES}
 
 extern "C" {
 
 aclnnStatus aclnnGroupedMatmulV4GetWorkspaceSize(GROUPED_INPUTS, GROUPED_OUTPUTS) {
-  return phase_one("aclnnGroupedMatmulV4", workspaceSize, executor, [&](Plan& plan) {
-    const GroupedCall call = GROUPED_CALL;
-    build_grouped(plan, call, 4);
-  });
+  return phase_one("aclnnGroupedMatmulV4", EMULATOR_GIVEN(GROUPED_INPUT_NAMES, GROUPED_OUTPUT_NAMES), workspaceSize,
+                   executor, [&](Plan& plan) {
+                     const GroupedCall call = GROUPED_CALL;
+                     build_grouped(plan, call, 4);
+                   });
 }
 
 // What the tuning asks for changes no number.
-aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(GROUPED_INPUTS, const aclIntArray* /*tuningConfigOptional*/,
+aclnnStatus aclnnGroupedMatmulV5GetWorkspaceSize(GROUPED_INPUTS, const aclIntArray* tuningConfigOptional,
                                                  GROUPED_OUTPUTS) {
-  return phase_one("aclnnGroupedMatmulV5", workspaceSize, executor, [&](Plan& plan) {
-    const GroupedCall call = GROUPED_CALL;
-    build_grouped(plan, call, 5);
-  });
+  return phase_one("aclnnGroupedMatmulV5",
+                   EMULATOR_GIVEN(GROUPED_INPUT_NAMES, tuningConfigOptional, GROUPED_OUTPUT_NAMES), workspaceSize,
+                   executor, [&](Plan& plan) {
+                     const GroupedCall call = GROUPED_CALL;
+                     build_grouped(plan, call, 5);
+                   });
 }
 
 }  // extern "C"

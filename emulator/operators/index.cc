@@ -160,7 +160,7 @@ extern "C" {
 
 aclnnStatus aclnnEmbeddingGetWorkspaceSize(const aclTensor* weight, const aclTensor* indices, aclTensor* out,
                                            uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnEmbedding", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnEmbedding", EMULATOR_GIVEN(weight, indices, out), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument table = plan.input(weight, "weight");
     const TensorArgument index = plan.input(indices, "indices");
     require(table.rank == 2, "weight has {} dimensions, expected 2", table.rank);
@@ -170,7 +170,7 @@ aclnnStatus aclnnEmbeddingGetWorkspaceSize(const aclTensor* weight, const aclTen
 
 aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out,
                                              uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnIndexSelect", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnIndexSelect", EMULATOR_GIVEN(self, dim, index, out), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument from = plan.input(self, "self");
     const TensorArgument rows = plan.input(index, "index");
     const int64_t axis = dim < 0 ? dim + from.rank : dim;
@@ -182,7 +182,7 @@ aclnnStatus aclnnIndexSelectGetWorkspaceSize(const aclTensor* self, int64_t dim,
 
 aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor* self, int64_t dim, const aclTensor* index, aclTensor* out,
                                           uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnGatherV2", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnGatherV2", EMULATOR_GIVEN(self, dim, index, out), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument from = plan.input(self, "self");
     const TensorArgument rows = plan.input(index, "index");
     const TensorArgument to = plan.output(out, "out");
@@ -198,13 +198,13 @@ aclnnStatus aclnnGatherV2GetWorkspaceSize(const aclTensor* self, int64_t dim, co
 aclnnStatus aclnnInplaceScatterUpdateGetWorkspaceSize(aclTensor* dataRef, const aclTensor* indices,
                                                       const aclTensor* updates, int64_t axis, uint64_t* workspaceSize,
                                                       aclOpExecutor** executor) {
-  return phase_one("aclnnInplaceScatterUpdate", workspaceSize, executor,
-                   [&](Plan& plan) { build_scatter_update(plan, dataRef, indices, updates, axis); });
+  return phase_one("aclnnInplaceScatterUpdate", EMULATOR_GIVEN(dataRef, indices, updates, axis), workspaceSize,
+                   executor, [&](Plan& plan) { build_scatter_update(plan, dataRef, indices, updates, axis); });
 }
 
 aclnnStatus aclnnArgMaxGetWorkspaceSize(const aclTensor* self, const int64_t dim, const bool keepdim, aclTensor* out,
                                         uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnArgMax", workspaceSize, executor,
+  return phase_one("aclnnArgMax", EMULATOR_GIVEN(self, dim, keepdim, out), workspaceSize, executor,
                    [&](Plan& plan) { build_arg_max(plan, self, dim, keepdim, out); });
 }
 

@@ -96,28 +96,33 @@ extern "C" aclnnStatus aclnnScatterPaKvCacheGetWorkspaceSize(
     const aclTensor* seqLensOptional, char* cacheModeOptional, char* scatterModeOptional,
     const aclIntArray* stridesOptional, const aclIntArray* offsetsOptional, uint64_t* workspaceSize,
     aclOpExecutor** executor) {
-  return phase_one("aclnnScatterPaKvCache", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument keys = plan.input(key, "key");
-    const TensorArgument key_cache = plan.in_place(keyCacheRef, "keyCacheRef");
-    const TensorArgument slots = plan.contiguous(plan.input(slotMapping, "slotMapping"));
-    const TensorArgument values = plan.input(value, "value");
-    const TensorArgument value_cache = plan.in_place(valueCacheRef, "valueCacheRef");
-    require(slots.dtype == ACL_INT32 || slots.dtype == ACL_INT64, "slotMapping has dtype {}",
-            static_cast<int>(slots.dtype));
-    require(compressLensOptional == nullptr && compressSeqOffsetOptional == nullptr && seqLensOptional == nullptr &&
-                stridesOptional == nullptr && offsetsOptional == nullptr,
-            "compressed caches and strides by list are not supported");
-    const bool blocked = is_named(cacheModeOptional, "PA_NZ", false);
-    require(blocked || is_named(cacheModeOptional, "Norm", true), "cacheMode is \"{}\"",
-            cacheModeOptional == nullptr ? "" : cacheModeOptional);
-    require(is_named(scatterModeOptional, "None", true), "scatterMode is \"{}\"",
-            scatterModeOptional == nullptr ? "" : scatterModeOptional);
-    CacheParameters parameters{check_pages(keys, slots, key_cache, blocked), {}};
-    // An empty value: there are keys only.
-    const bool both = values.elements() > 0 || value_cache.elements() > 0;
-    if (both) parameters.values = check_pages(values, slots, value_cache, blocked);
-    plan.launch(kScatterPaKvCache, {dense_rows(plan, keys), both ? dense_rows(plan, values) : TensorArgument(), slots},
-                {key_cache, both ? value_cache : TensorArgument()}, parameters, {}, keys.dims[0]);
-  });
+  return phase_one("aclnnScatterPaKvCache",
+                   EMULATOR_GIVEN(key, keyCacheRef, slotMapping, value, valueCacheRef, compressLensOptional,
+                                  compressSeqOffsetOptional, seqLensOptional, cacheModeOptional, scatterModeOptional,
+                                  stridesOptional, offsetsOptional),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     const TensorArgument keys = plan.input(key, "key");
+                     const TensorArgument key_cache = plan.in_place(keyCacheRef, "keyCacheRef");
+                     const TensorArgument slots = plan.contiguous(plan.input(slotMapping, "slotMapping"));
+                     const TensorArgument values = plan.input(value, "value");
+                     const TensorArgument value_cache = plan.in_place(valueCacheRef, "valueCacheRef");
+                     require(slots.dtype == ACL_INT32 || slots.dtype == ACL_INT64, "slotMapping has dtype {}",
+                             static_cast<int>(slots.dtype));
+                     require(compressLensOptional == nullptr && compressSeqOffsetOptional == nullptr &&
+                                 seqLensOptional == nullptr && stridesOptional == nullptr && offsetsOptional == nullptr,
+                             "compressed caches and strides by list are not supported");
+                     const bool blocked = is_named(cacheModeOptional, "PA_NZ", false);
+                     require(blocked || is_named(cacheModeOptional, "Norm", true), "cacheMode is \"{}\"",
+                             cacheModeOptional == nullptr ? "" : cacheModeOptional);
+                     require(is_named(scatterModeOptional, "None", true), "scatterMode is \"{}\"",
+                             scatterModeOptional == nullptr ? "" : scatterModeOptional);
+                     CacheParameters parameters{check_pages(keys, slots, key_cache, blocked), {}};
+                     // An empty value: there are keys only.
+                     const bool both = values.elements() > 0 || value_cache.elements() > 0;
+                     if (both) parameters.values = check_pages(values, slots, value_cache, blocked);
+                     plan.launch(kScatterPaKvCache,
+                                 {dense_rows(plan, keys), both ? dense_rows(plan, values) : TensorArgument(), slots},
+                                 {key_cache, both ? value_cache : TensorArgument()}, parameters, {}, keys.dims[0]);
+                   });
 }
 EMULATOR_PHASE_TWO(aclnnScatterPaKvCache)

@@ -195,13 +195,13 @@ extern "C" {
 
 aclnnStatus aclnnMatmulGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out,
                                         int8_t cubeMathType, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMatmul", workspaceSize, executor,
+  return phase_one("aclnnMatmul", EMULATOR_GIVEN(self, mat2, out, cubeMathType), workspaceSize, executor,
                    [&](Plan& plan) { build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_ND); });
 }
 
 aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out, int8_t cubeMathType,
                                     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMm", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnMm", EMULATOR_GIVEN(self, mat2, out, cubeMathType), workspaceSize, executor, [&](Plan& plan) {
     build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_UNDEFINED);
     require(self->dims.size() == 2 && mat2->dims.size() == 2, "self and mat2 have {} and {} dimensions, expected 2",
             self->dims.size(), mat2->dims.size());
@@ -211,23 +211,25 @@ aclnnStatus aclnnMmGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2
 aclnnStatus aclnnMatmulWeightNzGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out,
                                                 int8_t cubeMathType, uint64_t* workspaceSize,
                                                 aclOpExecutor** executor) {
-  return phase_one("aclnnMatmulWeightNz", workspaceSize, executor,
+  return phase_one("aclnnMatmulWeightNz", EMULATOR_GIVEN(self, mat2, out, cubeMathType), workspaceSize, executor,
                    [&](Plan& plan) { build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_FRACTAL_NZ); });
 }
 
 aclnnStatus aclnnBatchMatMulGetWorkspaceSize(const aclTensor* self, const aclTensor* mat2, aclTensor* out,
                                              int8_t cubeMathType, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnBatchMatMul", workspaceSize, executor, [&](Plan& plan) {
-    require(self == nullptr || self->dims.size() == 3, "self is not of 3 dimensions");
-    require(mat2 == nullptr || mat2->dims.size() == 3, "mat2 is not of 3 dimensions");
-    build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_ND);
-  });
+  return phase_one("aclnnBatchMatMul", EMULATOR_GIVEN(self, mat2, out, cubeMathType), workspaceSize, executor,
+                   [&](Plan& plan) {
+                     require(self == nullptr || self->dims.size() == 3, "self is not of 3 dimensions");
+                     require(mat2 == nullptr || mat2->dims.size() == 3, "mat2 is not of 3 dimensions");
+                     build_matmul(plan, self, mat2, out, cubeMathType, ACL_FORMAT_ND);
+                   });
 }
 
 aclnnStatus aclnnBaddbmmGetWorkspaceSize(const aclTensor* self, const aclTensor* batch1, const aclTensor* batch2,
                                          const aclScalar* beta, const aclScalar* alpha, aclTensor* out,
                                          int8_t cubeMathType, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnBaddbmm", workspaceSize, executor,
+  return phase_one("aclnnBaddbmm", EMULATOR_GIVEN(self, batch1, batch2, beta, alpha, out, cubeMathType), workspaceSize,
+                   executor,
                    [&](Plan& plan) { build_baddbmm(plan, self, batch1, batch2, beta, alpha, out, cubeMathType); });
 }
 

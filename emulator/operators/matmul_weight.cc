@@ -44,15 +44,17 @@ void build_weight(Plan& plan, aclTensor* weight) {
   weight->format = ACL_FORMAT_FRACTAL_NZ;
 }
 
-/// Runs `calculate` as a call of the interface that has one phase.
+/// Runs `calculate` as a call of the interface that has one phase; it writes `answer`.
 template <typename Calculate>
-aclnnStatus one_phase(const char* name, Calculate calculate) {
-  if (const aclnnStatus fault = begin_call(name)) return end_call(name, fault, "injected fault");
+aclnnStatus one_phase(const char* name, const Given& given, const uint64_t* answer, Calculate calculate) {
+  OperatorCall call(name, given);
+  if (call.fault() != ACLNN_SUCCESS) return call.end(call.fault(), "injected fault");
   try {
     calculate();
-    return end_call(name, ACLNN_SUCCESS, {});
+    call.answer("weightTensorSize", *answer);
+    return call.end(ACLNN_SUCCESS, {});
   } catch (const OperatorError& error) {
-    return end_call(name, error.status(), error.what());
+    return call.end(error.status(), error.what());
   }
 }
 
@@ -74,18 +76,18 @@ extern "C" {
 
 aclnnStatus aclnnTransMatmulWeightGetWorkspaceSize(aclTensor* mmWeightRef, uint64_t* workspaceSize,
                                                    aclOpExecutor** executor) {
-  return phase_one("aclnnTransMatmulWeight", workspaceSize, executor,
+  return phase_one("aclnnTransMatmulWeight", EMULATOR_GIVEN(mmWeightRef), workspaceSize, executor,
                    [&](Plan& plan) { build_weight(plan, mmWeightRef); });
 }
 
 aclnnStatus aclnnCalculateMatmulWeightSize(const aclIntArray* tensorShape, uint64_t* weightTensorSize) {
-  return one_phase("aclnnCalculateMatmulWeightSize",
+  return one_phase("aclnnCalculateMatmulWeightSize", EMULATOR_GIVEN(tensorShape), weightTensorSize,
                    [&] { calculate_size(tensorShape, ACL_FLOAT16, kMostAxesOfFloats, weightTensorSize); });
 }
 
 aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray* tensorShape, aclDataType dataType,
                                              uint64_t* weightTensorSize) {
-  return one_phase("aclnnCalculateMatmulWeightSizeV2", [&] {
+  return one_phase("aclnnCalculateMatmulWeightSizeV2", EMULATOR_GIVEN(tensorShape, dataType), weightTensorSize, [&] {
     const bool known = dataType == ACL_INT8 || dataType == ACL_FLOAT16 || dataType == ACL_BF16;
     require(known, "dataType is {}", static_cast<int>(dataType));
     calculate_size(tensorShape, dataType, kMostAxes, weightTensorSize);

@@ -110,20 +110,22 @@ aclnnStatus aclnnMoeFinalizeRoutingGetWorkspaceSize(const aclTensor* expandedX, 
                                                     const aclTensor* scales, const aclTensor* expandedRowIdx,
                                                     const aclTensor* expandedExpertIdx, const aclTensor* out,
                                                     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMoeFinalizeRouting", workspaceSize, executor, [&](Plan& plan) {
-    std::array<TensorArgument, kOut + 1> a;
-    a[kExpandedX] = plan.input(expandedX, "expandedX");
-    a[kX1] = plan.input(x1, "x1");
-    a[kX2] = plan.optional_input(x2Optional);
-    a[kBias] = plan.input(bias, "bias");
-    a[kScales] = plan.input(scales, "scales");
-    a[kRowIndex] = plan.input(expandedRowIdx, "expandedRowIdx");
-    a[kExperts] = plan.input(expandedExpertIdx, "expandedExpertIdx");
-    a[kOut] = plan.output(out, "out");
-    require(a[kScales].dtype == a[kExpandedX].dtype, "scales has dtype {}, expandedX has {}",
-            static_cast<int>(a[kScales].dtype), static_cast<int>(a[kExpandedX].dtype));
-    build_finalize(plan, kFinalize, a, 0);
-  });
+  return phase_one("aclnnMoeFinalizeRouting",
+                   EMULATOR_GIVEN(expandedX, x1, x2Optional, bias, scales, expandedRowIdx, expandedExpertIdx, out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     std::array<TensorArgument, kOut + 1> a;
+                     a[kExpandedX] = plan.input(expandedX, "expandedX");
+                     a[kX1] = plan.input(x1, "x1");
+                     a[kX2] = plan.optional_input(x2Optional);
+                     a[kBias] = plan.input(bias, "bias");
+                     a[kScales] = plan.input(scales, "scales");
+                     a[kRowIndex] = plan.input(expandedRowIdx, "expandedRowIdx");
+                     a[kExperts] = plan.input(expandedExpertIdx, "expandedExpertIdx");
+                     a[kOut] = plan.output(out, "out");
+                     require(a[kScales].dtype == a[kExpandedX].dtype, "scales has dtype {}, expandedX has {}",
+                             static_cast<int>(a[kScales].dtype), static_cast<int>(a[kExpandedX].dtype));
+                     build_finalize(plan, kFinalize, a, 0);
+                   });
 }
 
 aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor* expandedX, const aclTensor* expandedRowIdx,
@@ -132,18 +134,21 @@ aclnnStatus aclnnMoeFinalizeRoutingV2GetWorkspaceSize(const aclTensor* expandedX
                                                       const aclTensor* expertIdxOptional, int64_t dropPadMode,
                                                       const aclTensor* out, uint64_t* workspaceSize,
                                                       aclOpExecutor** executor) {
-  return phase_one("aclnnMoeFinalizeRoutingV2", workspaceSize, executor, [&](Plan& plan) {
-    std::array<TensorArgument, kOut + 1> a;
-    a[kExpandedX] = plan.input(expandedX, "expandedX");
-    a[kRowIndex] = plan.input(expandedRowIdx, "expandedRowIdx");
-    a[kX1] = plan.optional_input(x1Optional);
-    a[kX2] = plan.optional_input(x2Optional);
-    a[kBias] = plan.optional_input(biasOptional);
-    a[kScales] = plan.optional_input(scalesOptional);
-    a[kExperts] = plan.optional_input(expertIdxOptional);
-    a[kOut] = plan.output(out, "out");
-    build_finalize(plan, kFinalizeV2, a, dropPadMode);
-  });
+  return phase_one("aclnnMoeFinalizeRoutingV2",
+                   EMULATOR_GIVEN(expandedX, expandedRowIdx, x1Optional, x2Optional, biasOptional, scalesOptional,
+                                  expertIdxOptional, dropPadMode, out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     std::array<TensorArgument, kOut + 1> a;
+                     a[kExpandedX] = plan.input(expandedX, "expandedX");
+                     a[kRowIndex] = plan.input(expandedRowIdx, "expandedRowIdx");
+                     a[kX1] = plan.optional_input(x1Optional);
+                     a[kX2] = plan.optional_input(x2Optional);
+                     a[kBias] = plan.optional_input(biasOptional);
+                     a[kScales] = plan.optional_input(scalesOptional);
+                     a[kExperts] = plan.optional_input(expertIdxOptional);
+                     a[kOut] = plan.output(out, "out");
+                     build_finalize(plan, kFinalizeV2, a, dropPadMode);
+                   });
 }
 
 }  // extern "C"

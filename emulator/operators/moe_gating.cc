@@ -77,19 +77,20 @@ aclnnStatus aclnnMoeGatingTopKSoftmaxGetWorkspaceSize(const aclTensor* x, const 
                                                       const aclTensor* yOut, const aclTensor* expertIdxOut,
                                                       const aclTensor* rowIdxOut, uint64_t* workspaceSize,
                                                       aclOpExecutor** executor) {
-  return phase_one("aclnnMoeGatingTopKSoftmax", workspaceSize, executor, [&](Plan& plan) {
-    GatingArguments a;
-    a.x = plan.input(x, "x");
-    a.finished = plan.optional_input(finishedOptional);
-    a.y = plan.output(yOut, "yOut");
-    a.experts = plan.output(expertIdxOut, "expertIdxOut");
-    a.row_index = plan.output(rowIdxOut, "rowIdxOut");
-    require(a.x.rank <= 3 && k >= 0 && k <= 1024, "x has {} dimensions, k is {}: expected 2 or 3, and at most 1024",
-            a.x.rank, k);
-    require(a.row_index.dtype == ACL_INT32 && std::ranges::equal(a.row_index.shape(), a.y.shape()),
-            "rowIdxOut has the wrong dtype or shape");
-    add_gating(plan, kGating, a, {.chosen = k});
-  });
+  return phase_one("aclnnMoeGatingTopKSoftmax", EMULATOR_GIVEN(x, finishedOptional, k, yOut, expertIdxOut, rowIdxOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     GatingArguments a;
+                     a.x = plan.input(x, "x");
+                     a.finished = plan.optional_input(finishedOptional);
+                     a.y = plan.output(yOut, "yOut");
+                     a.experts = plan.output(expertIdxOut, "expertIdxOut");
+                     a.row_index = plan.output(rowIdxOut, "rowIdxOut");
+                     require(a.x.rank <= 3 && k >= 0 && k <= 1024,
+                             "x has {} dimensions, k is {}: expected 2 or 3, and at most 1024", a.x.rank, k);
+                     require(a.row_index.dtype == ACL_INT32 && std::ranges::equal(a.row_index.shape(), a.y.shape()),
+                             "rowIdxOut has the wrong dtype or shape");
+                     add_gating(plan, kGating, a, {.chosen = k});
+                   });
 }
 
 aclnnStatus aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(const aclTensor* x, const aclTensor* finishedOptional,
@@ -97,18 +98,20 @@ aclnnStatus aclnnMoeGatingTopKSoftmaxV2GetWorkspaceSize(const aclTensor* x, cons
                                                         const aclTensor* yOut, const aclTensor* expertIdxOut,
                                                         const aclTensor* softmaxResultOut, uint64_t* workspaceSize,
                                                         aclOpExecutor** executor) {
-  return phase_one("aclnnMoeGatingTopKSoftmaxV2", workspaceSize, executor, [&](Plan& plan) {
-    GatingArguments a;
-    a.x = plan.input(x, "x");
-    a.finished = plan.optional_input(finishedOptional);
-    a.y = plan.output(yOut, "yOut");
-    a.experts = plan.output(expertIdxOut, "expertIdxOut");
-    a.all = plan.optional_output(softmaxResultOut);
-    require(k > 0, "k is {}", k);
-    require(renorm == 0 || renorm == 1, "renorm is {}, expected 0 or 1", renorm);
-    if (!softmaxFlag || renorm == 1) a.all = {};
-    add_gating(plan, kGatingV2, a, {k, renorm});
-  });
+  return phase_one("aclnnMoeGatingTopKSoftmaxV2",
+                   EMULATOR_GIVEN(x, finishedOptional, k, renorm, softmaxFlag, yOut, expertIdxOut, softmaxResultOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     GatingArguments a;
+                     a.x = plan.input(x, "x");
+                     a.finished = plan.optional_input(finishedOptional);
+                     a.y = plan.output(yOut, "yOut");
+                     a.experts = plan.output(expertIdxOut, "expertIdxOut");
+                     a.all = plan.optional_output(softmaxResultOut);
+                     require(k > 0, "k is {}", k);
+                     require(renorm == 0 || renorm == 1, "renorm is {}, expected 0 or 1", renorm);
+                     if (!softmaxFlag || renorm == 1) a.all = {};
+                     add_gating(plan, kGatingV2, a, {k, renorm});
+                   });
 }
 
 }  // extern "C"

@@ -99,36 +99,41 @@ extern "C" aclnnStatus aclnnMoeGatingTopKGetWorkspaceSize(const aclTensor* x, co
                                                           double routedScalingFactor, double eps, const aclTensor* yOut,
                                                           const aclTensor* expertIdxOut, const aclTensor* outOut,
                                                           uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMoeGatingTopK", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument from = plan.input(x, "x");
-    const TensorArgument bias = plan.optional_input(biasOptional);
-    const TensorArgument y = plan.output(yOut, "yOut");
-    const TensorArgument experts = plan.output(expertIdxOut, "expertIdxOut");
-    TensorArgument all = plan.output(outOut, "outOut");
-    if (!outFlag) all = {};
-    require(is_float(from.dtype) && from.rank == 2, "x has {} dimensions of dtype {}, expected 2 of floating point",
-            from.rank, static_cast<int>(from.dtype));
-    require(!bias.defined() || (bias.dtype == from.dtype && bias.rank == 1 && bias.elements() == from.columns()),
-            "bias has the wrong dtype or shape");
-    require(y.dtype == from.dtype && experts.dtype == ACL_INT32, "yOut or expertIdxOut has the wrong dtype");
-    require(
-        y.rank == 2 && y.dims[0] == from.dims[0] && y.dims[1] == k && std::ranges::equal(y.shape(), experts.shape()),
-        "yOut or expertIdxOut has the wrong shape");
-    require(!all.defined() || (all.dtype == ACL_FLOAT && std::ranges::equal(all.shape(), from.shape())),
-            "outOut has the wrong dtype or shape");
-    require(groupSelectMode == 0 || groupSelectMode == 1, "groupSelectMode is {}, expected 0 or 1", groupSelectMode);
-    require(normType == 0 || normType == 1, "normType is {}, expected 0 or 1", normType);
-    require(renorm == 0, "renorm is {}, expected 0", renorm);
-    const GroupedGating parameters{.chosen = k,
-                                   .groups = groupCount,
-                                   .chosen_groups = kGroup,
-                                   .by_two = static_cast<int32_t>(groupSelectMode),
-                                   .sigmoid = static_cast<int32_t>(normType),
-                                   .factor = routedScalingFactor,
-                                   .epsilon = eps};
-    check_groups(parameters, from.columns());
-    plan.launch(kGroupedGating, {plan.contiguous(from), plan.contiguous(bias)},
-                {plan.staged(y), plan.staged(experts), plan.staged(all)}, parameters, {}, from.rows());
-  });
+  return phase_one(
+      "aclnnMoeGatingTopK",
+      EMULATOR_GIVEN(x, biasOptional, k, kGroup, groupCount, groupSelectMode, renorm, normType, outFlag,
+                     routedScalingFactor, eps, yOut, expertIdxOut, outOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        const TensorArgument from = plan.input(x, "x");
+        const TensorArgument bias = plan.optional_input(biasOptional);
+        const TensorArgument y = plan.output(yOut, "yOut");
+        const TensorArgument experts = plan.output(expertIdxOut, "expertIdxOut");
+        TensorArgument all = plan.output(outOut, "outOut");
+        if (!outFlag) all = {};
+        require(is_float(from.dtype) && from.rank == 2, "x has {} dimensions of dtype {}, expected 2 of floating point",
+                from.rank, static_cast<int>(from.dtype));
+        require(!bias.defined() || (bias.dtype == from.dtype && bias.rank == 1 && bias.elements() == from.columns()),
+                "bias has the wrong dtype or shape");
+        require(y.dtype == from.dtype && experts.dtype == ACL_INT32, "yOut or expertIdxOut has the wrong dtype");
+        require(y.rank == 2 && y.dims[0] == from.dims[0] && y.dims[1] == k &&
+                    std::ranges::equal(y.shape(), experts.shape()),
+                "yOut or expertIdxOut has the wrong shape");
+        require(!all.defined() || (all.dtype == ACL_FLOAT && std::ranges::equal(all.shape(), from.shape())),
+                "outOut has the wrong dtype or shape");
+        require(groupSelectMode == 0 || groupSelectMode == 1, "groupSelectMode is {}, expected 0 or 1",
+                groupSelectMode);
+        require(normType == 0 || normType == 1, "normType is {}, expected 0 or 1", normType);
+        require(renorm == 0, "renorm is {}, expected 0", renorm);
+        const GroupedGating parameters{.chosen = k,
+                                       .groups = groupCount,
+                                       .chosen_groups = kGroup,
+                                       .by_two = static_cast<int32_t>(groupSelectMode),
+                                       .sigmoid = static_cast<int32_t>(normType),
+                                       .factor = routedScalingFactor,
+                                       .epsilon = eps};
+        check_groups(parameters, from.columns());
+        plan.launch(kGroupedGating, {plan.contiguous(from), plan.contiguous(bias)},
+                    {plan.staged(y), plan.staged(experts), plan.staged(all)}, parameters, {}, from.rows());
+      });
 }
 EMULATOR_PHASE_TWO(aclnnMoeGatingTopK)

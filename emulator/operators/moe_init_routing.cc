@@ -52,32 +52,35 @@ extern "C" aclnnStatus aclnnMoeInitRoutingGetWorkspaceSize(const aclTensor* x, c
                                                            const aclTensor* expandedRowIdxOut,
                                                            const aclTensor* expandedExpertIdxOut,
                                                            uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMoeInitRouting", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument from = plan.input(x, "x");
-    const TensorArgument numbers = plan.input(rowIdx, "rowIdx");
-    const TensorArgument experts = plan.input(expertIdx, "expertIdx");
-    const TensorArgument expanded = plan.output(expandedXOut, "expandedXOut");
-    const TensorArgument row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
-    const TensorArgument sorted = plan.output(expandedExpertIdxOut, "expandedExpertIdxOut");
-    require(is_float(from.dtype) && expanded.dtype == from.dtype, "x and expandedXOut have the dtypes {} and {}",
-            static_cast<int>(from.dtype), static_cast<int>(expanded.dtype));
-    for (const TensorArgument* list : {&numbers, &experts, &row_index, &sorted}) {
-      require(list->dtype == ACL_INT32, "a list has dtype {}, expected int32", static_cast<int>(list->dtype));
-    }
-    require(from.rank == 2 && experts.rank == 2 && experts.dims[0] == from.dims[0] &&
-                std::ranges::equal(numbers.shape(), experts.shape()),
-            "x, rowIdx or expertIdx has the wrong shape");
-    require(activeNum >= 0, "activeNum is {}", activeNum);
-    const int64_t rows = std::min(from.dims[0], activeNum) * experts.dims[1];
-    require(expanded.rank == 2 && expanded.dims[0] == rows && expanded.dims[1] == from.dims[1],
-            "expandedXOut is not [{}, {}]", rows, from.dims[1]);
-    for (const TensorArgument* list : {&row_index, &sorted}) {
-      require(list->rank == 1 && list->elements() == experts.elements(), "a list has {} elements, expected {}",
-              list->elements(), experts.elements());
-    }
-    plan.launch(kInitRouting, {plan.contiguous(from), plan.contiguous(numbers), plan.contiguous(experts)},
-                {plan.staged(expanded), plan.staged(row_index), plan.staged(sorted)}, InitParameters{rows}, {},
-                experts.elements());
-  });
+  return phase_one(
+      "aclnnMoeInitRouting",
+      EMULATOR_GIVEN(x, rowIdx, expertIdx, activeNum, expandedXOut, expandedRowIdxOut, expandedExpertIdxOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        const TensorArgument from = plan.input(x, "x");
+        const TensorArgument numbers = plan.input(rowIdx, "rowIdx");
+        const TensorArgument experts = plan.input(expertIdx, "expertIdx");
+        const TensorArgument expanded = plan.output(expandedXOut, "expandedXOut");
+        const TensorArgument row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
+        const TensorArgument sorted = plan.output(expandedExpertIdxOut, "expandedExpertIdxOut");
+        require(is_float(from.dtype) && expanded.dtype == from.dtype, "x and expandedXOut have the dtypes {} and {}",
+                static_cast<int>(from.dtype), static_cast<int>(expanded.dtype));
+        for (const TensorArgument* list : {&numbers, &experts, &row_index, &sorted}) {
+          require(list->dtype == ACL_INT32, "a list has dtype {}, expected int32", static_cast<int>(list->dtype));
+        }
+        require(from.rank == 2 && experts.rank == 2 && experts.dims[0] == from.dims[0] &&
+                    std::ranges::equal(numbers.shape(), experts.shape()),
+                "x, rowIdx or expertIdx has the wrong shape");
+        require(activeNum >= 0, "activeNum is {}", activeNum);
+        const int64_t rows = std::min(from.dims[0], activeNum) * experts.dims[1];
+        require(expanded.rank == 2 && expanded.dims[0] == rows && expanded.dims[1] == from.dims[1],
+                "expandedXOut is not [{}, {}]", rows, from.dims[1]);
+        for (const TensorArgument* list : {&row_index, &sorted}) {
+          require(list->rank == 1 && list->elements() == experts.elements(), "a list has {} elements, expected {}",
+                  list->elements(), experts.elements());
+        }
+        plan.launch(kInitRouting, {plan.contiguous(from), plan.contiguous(numbers), plan.contiguous(experts)},
+                    {plan.staged(expanded), plan.staged(row_index), plan.staged(sorted)}, InitParameters{rows}, {},
+                    experts.elements());
+      });
 }
 EMULATOR_PHASE_TWO(aclnnMoeInitRouting)

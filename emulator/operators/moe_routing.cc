@@ -258,17 +258,21 @@ aclnnStatus aclnnMoeInitRoutingV2GetWorkspaceSize(
     int64_t dropPadMode, int64_t expertTokensCountOrCumsumFlag, bool expertTokensBeforeCapacityFlag,
     const aclTensor* expandedXOut, const aclTensor* expandedRowIdxOut, const aclTensor* expertTokensCountOrCumsumOut,
     const aclTensor* expertTokensBeforeCapacityOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMoeInitRoutingV2", workspaceSize, executor, [&](Plan& plan) {
-    RoutingArguments a;
-    a.x = plan.input(x, "x");
-    a.experts = plan.input(expertIdx, "expertIdx");
-    a.expanded_x = plan.output(expandedXOut, "expandedXOut");
-    a.row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
-    a.tokens = plan.optional_output(expertTokensCountOrCumsumOut);
-    a.before_capacity = plan.optional_output(expertTokensBeforeCapacityOut);
-    build_v2(plan, a, activeNum, expertCapacity, expertNum, dropPadMode, expertTokensCountOrCumsumFlag,
-             expertTokensBeforeCapacityFlag);
-  });
+  return phase_one("aclnnMoeInitRoutingV2",
+                   EMULATOR_GIVEN(x, expertIdx, activeNum, expertCapacity, expertNum, dropPadMode,
+                                  expertTokensCountOrCumsumFlag, expertTokensBeforeCapacityFlag, expandedXOut,
+                                  expandedRowIdxOut, expertTokensCountOrCumsumOut, expertTokensBeforeCapacityOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     RoutingArguments a;
+                     a.x = plan.input(x, "x");
+                     a.experts = plan.input(expertIdx, "expertIdx");
+                     a.expanded_x = plan.output(expandedXOut, "expandedXOut");
+                     a.row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
+                     a.tokens = plan.optional_output(expertTokensCountOrCumsumOut);
+                     a.before_capacity = plan.optional_output(expertTokensBeforeCapacityOut);
+                     build_v2(plan, a, activeNum, expertCapacity, expertNum, dropPadMode, expertTokensCountOrCumsumFlag,
+                              expertTokensBeforeCapacityFlag);
+                   });
 }
 
 aclnnStatus aclnnMoeInitRoutingV3GetWorkspaceSize(
@@ -277,20 +281,25 @@ aclnnStatus aclnnMoeInitRoutingV3GetWorkspaceSize(
     bool expertTokensNumFlag, int64_t quantMode, const aclIntArray* activeExpertRangeOptional, int64_t rowIdxType,
     const aclTensor* expandedXOut, const aclTensor* expandedRowIdxOut, const aclTensor* expertTokensCountOrCumsumOut,
     const aclTensor* expandedScaleOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMoeInitRoutingV3", workspaceSize, executor, [&](Plan& plan) {
-    RoutingArguments a;
-    a.x = plan.input(x, "x");
-    a.experts = plan.input(expertIdx, "expertIdx");
-    a.scale = plan.optional_input(scaleOptional);
-    require(offsetOptional == nullptr && expertCapacity >= 0, "offset is not supported");
-    a.expanded_x = plan.output(expandedXOut, "expandedXOut");
-    a.row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
-    a.tokens = plan.output(expertTokensCountOrCumsumOut, "expertTokensCountOrCumsumOut");
-    a.scale_out = plan.optional_output(expandedScaleOut);
-    build_v3(plan, a,
-             {activeNum, expertNum, dropPadMode, expertTokensNumType, expertTokensNumFlag, quantMode, rowIdxType,
-              activeExpertRangeOptional});
-  });
+  return phase_one(
+      "aclnnMoeInitRoutingV3",
+      EMULATOR_GIVEN(x, expertIdx, scaleOptional, offsetOptional, activeNum, expertCapacity, expertNum, dropPadMode,
+                     expertTokensNumType, expertTokensNumFlag, quantMode, activeExpertRangeOptional, rowIdxType,
+                     expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOut, expandedScaleOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        RoutingArguments a;
+        a.x = plan.input(x, "x");
+        a.experts = plan.input(expertIdx, "expertIdx");
+        a.scale = plan.optional_input(scaleOptional);
+        require(offsetOptional == nullptr && expertCapacity >= 0, "offset is not supported");
+        a.expanded_x = plan.output(expandedXOut, "expandedXOut");
+        a.row_index = plan.output(expandedRowIdxOut, "expandedRowIdxOut");
+        a.tokens = plan.output(expertTokensCountOrCumsumOut, "expertTokensCountOrCumsumOut");
+        a.scale_out = plan.optional_output(expandedScaleOut);
+        build_v3(plan, a,
+                 {activeNum, expertNum, dropPadMode, expertTokensNumType, expertTokensNumFlag, quantMode, rowIdxType,
+                  activeExpertRangeOptional});
+      });
 }
 
 }  // extern "C"

@@ -164,45 +164,48 @@ extern "C" {
 aclnnStatus aclnnRmsNormGetWorkspaceSize(const aclTensor* x, const aclTensor* gamma, double epsilon,
                                          const aclTensor* yOut, const aclTensor* rstdOut, uint64_t* workspaceSize,
                                          aclOpExecutor** executor) {
-  return phase_one("aclnnRmsNorm", workspaceSize, executor,
+  return phase_one("aclnnRmsNorm", EMULATOR_GIVEN(x, gamma, epsilon, yOut, rstdOut), workspaceSize, executor,
                    [&](Plan& plan) { build_rms_norm(plan, x, gamma, epsilon, yOut, rstdOut); });
 }
 
 aclnnStatus aclnnAddRmsNormGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
                                             double epsilon, const aclTensor* yOut, const aclTensor* rstdOut,
                                             const aclTensor* xOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNorm", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kY1] = plan.output(yOut, "yOut");
-    tensors[kRstd] = plan.optional_output(rstdOut);
-    tensors[kSum] = plan.optional_output(xOut);
-    if (rstdOut != nullptr) require_pointer(xOut, "xOut");
-    const int64_t columns = check_norm(tensors, false);
-    require_dtype(tensors[kY1], tensors[kX1].dtype, "yOut");
-    require_shape_of(tensors[kY1], tensors[kX1], "yOut");
-    add_norm(plan, kAddRmsNorm, tensors, {.epsilon = epsilon, .columns = columns});
-  });
+  return phase_one("aclnnAddRmsNorm", EMULATOR_GIVEN(x1, x2, gamma, epsilon, yOut, rstdOut, xOut), workspaceSize,
+                   executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     read_sum_inputs(plan, x1, x2, gamma, tensors);
+                     tensors[kY1] = plan.output(yOut, "yOut");
+                     tensors[kRstd] = plan.optional_output(rstdOut);
+                     tensors[kSum] = plan.optional_output(xOut);
+                     if (rstdOut != nullptr) require_pointer(xOut, "xOut");
+                     const int64_t columns = check_norm(tensors, false);
+                     require_dtype(tensors[kY1], tensors[kX1].dtype, "yOut");
+                     require_shape_of(tensors[kY1], tensors[kX1], "yOut");
+                     add_norm(plan, kAddRmsNorm, tensors, {.epsilon = epsilon, .columns = columns});
+                   });
 }
 
 aclnnStatus aclnnAddRmsNormCastGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
                                                 double epsilon, const aclTensor* y1Out, const aclTensor* y2Out,
                                                 const aclTensor* rstdOut, const aclTensor* xOut,
                                                 uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormCast", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kRstd] = plan.output(rstdOut, "rstdOut");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    const int64_t columns = check_norm(tensors, false);
-    require_16_bits(tensors[kX1]);
-    require_dtype(tensors[kY1], ACL_FLOAT, "y1Out");
-    require_dtype(tensors[kY2], tensors[kX1].dtype, "y2Out");
-    for (const NormTensor y : {kY1, kY2}) require_shape_of(tensors[y], tensors[kX1], "y1Out or y2Out");
-    add_norm(plan, kAddRmsNormCast, tensors, {.epsilon = epsilon, .columns = columns, .after = After::kCast});
-  });
+  return phase_one("aclnnAddRmsNormCast", EMULATOR_GIVEN(x1, x2, gamma, epsilon, y1Out, y2Out, rstdOut, xOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     read_sum_inputs(plan, x1, x2, gamma, tensors);
+                     tensors[kY1] = plan.output(y1Out, "y1Out");
+                     tensors[kY2] = plan.output(y2Out, "y2Out");
+                     tensors[kRstd] = plan.output(rstdOut, "rstdOut");
+                     tensors[kSum] = plan.output(xOut, "xOut");
+                     const int64_t columns = check_norm(tensors, false);
+                     require_16_bits(tensors[kX1]);
+                     require_dtype(tensors[kY1], ACL_FLOAT, "y1Out");
+                     require_dtype(tensors[kY2], tensors[kX1].dtype, "y2Out");
+                     for (const NormTensor y : {kY1, kY2}) require_shape_of(tensors[y], tensors[kX1], "y1Out or y2Out");
+                     add_norm(plan, kAddRmsNormCast, tensors,
+                              {.epsilon = epsilon, .columns = columns, .after = After::kCast});
+                   });
 }
 
 }  // extern "C"

@@ -164,24 +164,29 @@ aclnnStatus aclnnAddRmsNormQuantGetWorkspaceSize(const aclTensor* x1, const aclT
                                                  bool divMode, const aclTensor* y1Out, const aclTensor* y2Out,
                                                  const aclTensor* xOut, uint64_t* workspaceSize,
                                                  aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormQuant", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_quantized(plan, {x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional}, tensors);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    require(axis == -1 && divMode, "axis is {} and divMode {}, expected -1 and true", axis, divMode);
-    const int64_t columns = check_norm(tensors, false);
-    check_quantized(tensors, columns);
-    // Two rows of the device's table.
-    const bool half = tensors[kX1].dtype == ACL_FLOAT16;
-    for (const NormTensor scale : {kScales1, kScales2})
-      require_dtype(tensors[scale], half ? ACL_FLOAT : ACL_BF16, "scales");
-    for (const NormTensor zero : {kZeroPoints1, kZeroPoints2})
-      require_dtype(tensors[zero], half ? ACL_INT32 : ACL_BF16, "zeroPoints");
-    add_norm(plan, kAddRmsNormQuant, tensors,
-             {.epsilon = epsilon, .columns = columns, .after = After::kQuantize, .divide = divMode ? 1 : 0});
-  });
+  return phase_one(
+      "aclnnAddRmsNormQuant",
+      EMULATOR_GIVEN(x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional, axis, epsilon,
+                     divMode, y1Out, y2Out, xOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        NormTensors tensors;
+        read_quantized(plan, {x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional},
+                       tensors);
+        tensors[kY1] = plan.output(y1Out, "y1Out");
+        tensors[kY2] = plan.output(y2Out, "y2Out");
+        tensors[kSum] = plan.output(xOut, "xOut");
+        require(axis == -1 && divMode, "axis is {} and divMode {}, expected -1 and true", axis, divMode);
+        const int64_t columns = check_norm(tensors, false);
+        check_quantized(tensors, columns);
+        // Two rows of the device's table.
+        const bool half = tensors[kX1].dtype == ACL_FLOAT16;
+        for (const NormTensor scale : {kScales1, kScales2})
+          require_dtype(tensors[scale], half ? ACL_FLOAT : ACL_BF16, "scales");
+        for (const NormTensor zero : {kZeroPoints1, kZeroPoints2})
+          require_dtype(tensors[zero], half ? ACL_INT32 : ACL_BF16, "zeroPoints");
+        add_norm(plan, kAddRmsNormQuant, tensors,
+                 {.epsilon = epsilon, .columns = columns, .after = After::kQuantize, .divide = divMode ? 1 : 0});
+      });
 }
 
 aclnnStatus aclnnAddRmsNormDynamicQuantGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2,
@@ -191,34 +196,38 @@ aclnnStatus aclnnAddRmsNormDynamicQuantGetWorkspaceSize(const aclTensor* x1, con
                                                         const aclTensor* xOut, const aclTensor* scale1Out,
                                                         const aclTensor* scale2Out, uint64_t* workspaceSize,
                                                         aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormDynamicQuant", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kScales1] = plan.optional_input(smoothScale1Optional);
-    tensors[kScales2] = plan.optional_input(smoothScale2Optional);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    tensors[kScale1] = plan.output(scale1Out, "scale1Out");
-    tensors[kScale2] = plan.output(scale2Out, "scale2Out");
-    choose_results(nullptr, tensors);
-    build_dynamic(plan, tensors, epsilon);
-  });
+  return phase_one("aclnnAddRmsNormDynamicQuant",
+                   EMULATOR_GIVEN(x1, x2, gamma, smoothScale1Optional, smoothScale2Optional, epsilon, y1Out, y2Out,
+                                  xOut, scale1Out, scale2Out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     read_sum_inputs(plan, x1, x2, gamma, tensors);
+                     tensors[kScales1] = plan.optional_input(smoothScale1Optional);
+                     tensors[kScales2] = plan.optional_input(smoothScale2Optional);
+                     tensors[kY1] = plan.output(y1Out, "y1Out");
+                     tensors[kY2] = plan.output(y2Out, "y2Out");
+                     tensors[kSum] = plan.output(xOut, "xOut");
+                     tensors[kScale1] = plan.output(scale1Out, "scale1Out");
+                     tensors[kScale2] = plan.output(scale2Out, "scale2Out");
+                     choose_results(nullptr, tensors);
+                     build_dynamic(plan, tensors, epsilon);
+                   });
 }
 
 aclnnStatus aclnnRmsNormQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* gamma, const aclTensor* beta,
                                               const aclTensor* scale, const aclTensor* offset, double epsilon,
                                               aclTensor* y, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnRmsNormQuant", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    tensors[kX1] = plan.input(x, "x");
-    tensors[kGamma] = plan.input(gamma, "gamma");
-    tensors[kBeta] = plan.input(beta, "beta");
-    tensors[kScales1] = plan.input(scale, "scale");
-    tensors[kZeroPoints1] = plan.input(offset, "offset");
-    tensors[kY1] = plan.output(y, "y");
-    build_rms_norm_quant(plan, tensors, epsilon);
-  });
+  return phase_one("aclnnRmsNormQuant", EMULATOR_GIVEN(x, gamma, beta, scale, offset, epsilon, y), workspaceSize,
+                   executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     tensors[kX1] = plan.input(x, "x");
+                     tensors[kGamma] = plan.input(gamma, "gamma");
+                     tensors[kBeta] = plan.input(beta, "beta");
+                     tensors[kScales1] = plan.input(scale, "scale");
+                     tensors[kZeroPoints1] = plan.input(offset, "offset");
+                     tensors[kY1] = plan.output(y, "y");
+                     build_rms_norm_quant(plan, tensors, epsilon);
+                   });
 }
 
 aclnnStatus aclnnAddRmsNormQuantV2GetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* gamma,
@@ -228,17 +237,22 @@ aclnnStatus aclnnAddRmsNormQuantV2GetWorkspaceSize(const aclTensor* x1, const ac
                                                    int64_t axis, double epsilon, bool divMode, aclTensor* y1Out,
                                                    aclTensor* y2Out, aclTensor* xOut, aclTensor* rmsNormOut,
                                                    uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormQuantV2", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_quantized(plan, {x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional}, tensors);
-    tensors[kBeta] = plan.optional_input(betaOptional);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.optional_output(xOut);
-    tensors[kNormOut] = plan.optional_output(rmsNormOut);
-    require(axis == -1, "axis is {}, expected -1", axis);
-    build_quant_v2(plan, tensors, epsilon, divMode);
-  });
+  return phase_one("aclnnAddRmsNormQuantV2",
+                   EMULATOR_GIVEN(x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional,
+                                  betaOptional, axis, epsilon, divMode, y1Out, y2Out, xOut, rmsNormOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     read_quantized(plan,
+                                    {x1, x2, gamma, scales1, scales2Optional, zeroPoints1Optional, zeroPoints2Optional},
+                                    tensors);
+                     tensors[kBeta] = plan.optional_input(betaOptional);
+                     tensors[kY1] = plan.output(y1Out, "y1Out");
+                     tensors[kY2] = plan.output(y2Out, "y2Out");
+                     tensors[kSum] = plan.optional_output(xOut);
+                     tensors[kNormOut] = plan.optional_output(rmsNormOut);
+                     require(axis == -1, "axis is {}, expected -1", axis);
+                     build_quant_v2(plan, tensors, epsilon, divMode);
+                   });
 }
 
 aclnnStatus aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize(
@@ -246,20 +260,23 @@ aclnnStatus aclnnAddRmsNormDynamicQuantV2GetWorkspaceSize(
     const aclTensor* smoothScale2Optional, const aclTensor* betaOptional, double epsilon,
     const aclBoolArray* outputMask, aclTensor* y1Out, aclTensor* y2Out, aclTensor* xOut, aclTensor* scale1Out,
     aclTensor* scale2Out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAddRmsNormDynamicQuantV2", workspaceSize, executor, [&](Plan& plan) {
-    NormTensors tensors;
-    read_sum_inputs(plan, x1, x2, gamma, tensors);
-    tensors[kScales1] = plan.optional_input(smoothScale1Optional);
-    tensors[kScales2] = plan.optional_input(smoothScale2Optional);
-    tensors[kBeta] = plan.optional_input(betaOptional);
-    tensors[kY1] = plan.output(y1Out, "y1Out");
-    tensors[kY2] = plan.output(y2Out, "y2Out");
-    tensors[kSum] = plan.output(xOut, "xOut");
-    tensors[kScale1] = plan.output(scale1Out, "scale1Out");
-    tensors[kScale2] = plan.output(scale2Out, "scale2Out");
-    choose_results(outputMask, tensors);
-    build_dynamic(plan, tensors, epsilon);
-  });
+  return phase_one("aclnnAddRmsNormDynamicQuantV2",
+                   EMULATOR_GIVEN(x1, x2, gamma, smoothScale1Optional, smoothScale2Optional, betaOptional, epsilon,
+                                  outputMask, y1Out, y2Out, xOut, scale1Out, scale2Out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     NormTensors tensors;
+                     read_sum_inputs(plan, x1, x2, gamma, tensors);
+                     tensors[kScales1] = plan.optional_input(smoothScale1Optional);
+                     tensors[kScales2] = plan.optional_input(smoothScale2Optional);
+                     tensors[kBeta] = plan.optional_input(betaOptional);
+                     tensors[kY1] = plan.output(y1Out, "y1Out");
+                     tensors[kY2] = plan.output(y2Out, "y2Out");
+                     tensors[kSum] = plan.output(xOut, "xOut");
+                     tensors[kScale1] = plan.output(scale1Out, "scale1Out");
+                     tensors[kScale2] = plan.output(scale2Out, "scale2Out");
+                     choose_results(outputMask, tensors);
+                     build_dynamic(plan, tensors, epsilon);
+                   });
 }
 
 }  // extern "C"

@@ -186,14 +186,6 @@ uint32_t core_limit(Cores cores) {
   return std::max<uint32_t>(limit, 1);
 }
 
-aclnnStatus begin_call(const char* name) { return emulatorOperatorFault(name); }
-
-aclnnStatus end_call(const char* name, aclnnStatus status, const std::string& text) {
-  emulatorEndUses();
-  emulatorOperatorResult(name, status, text.empty() ? nullptr : text.c_str());
-  return status;
-}
-
 namespace {
 
 /// Why an executor cannot be launched; ACLNN_SUCCESS when it can. Then it is used.
@@ -220,13 +212,15 @@ OperatorError take_executor(const char* name, const void* workspace, uint64_t wo
 
 aclnnStatus phase_two(const char* name, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
                       aclrtStream stream) {
-  if (const aclnnStatus fault = begin_call(name)) {
+  OperatorCall call(name,
+                    {"workspace, workspaceSize, executor, stream", {workspace, workspace_bytes, executor, stream}});
+  if (call.fault() != ACLNN_SUCCESS) {
     // As on the device: a second phase that fails takes its executor with it too.
     if (executor != nullptr) (void)emulatorTakeExecutor(executor);
-    return end_call(name, fault, "injected fault");
+    return call.end(call.fault(), "injected fault");
   }
   const OperatorError refusal = take_executor(name, workspace, workspace_bytes, executor);
-  if (refusal.status() != ACLNN_SUCCESS) return end_call(name, refusal.status(), refusal.what());
+  if (refusal.status() != ACLNN_SUCCESS) return call.end(refusal.status(), refusal.what());
   std::vector<void*> addresses;
   for (const Slot& slot : executor->slots) addresses.push_back(slot.address);
   for (Launch& launch : executor->launches) {
@@ -236,11 +230,10 @@ aclnnStatus phase_two(const char* name, void* workspace, uint64_t workspace_byte
     const aclError error =
         aclrtLaunchKernelV2(handle, launch.blocks, launch.arguments.data(), launch.arguments.size(), nullptr, stream);
     if (error != ACL_SUCCESS) {
-      return end_call(name, ACLNN_ERR_RUNTIME_ERROR,
-                      formatted("launching {} failed with {}", {launch.kernel->name, error}));
+      return call.end(ACLNN_ERR_RUNTIME_ERROR, formatted("launching {} failed with {}", {launch.kernel->name, error}));
     }
   }
-  return end_call(name, ACLNN_SUCCESS, {});
+  return call.end(ACLNN_SUCCESS, {});
 }
 
 }  // namespace reprise::emulator

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "emulator/operators/chip_support.h"
+#include "emulator/operators/given.h"
 #include "emulator/operators/kernel_arguments.h"
 #include "emulator/operators/meta/executor.h"
 #include "emulator/operators/operator_error.h"
@@ -77,25 +78,21 @@ TensorArgument reshaped(const TensorArgument& tensor, std::initializer_list<int6
 uint32_t core_limit(Cores cores);
 
 /// Runs `build` with a plan and gives what it made, or the status of the error that it threw. The call is `name` with
-/// the suffix.
+/// the suffix, and was given all arguments but the last two.
 template <typename Build>
-aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build,
-                      const char* suffix = "GetWorkspaceSize");
+aclnnStatus phase_one(const char* name, const Given& given, uint64_t* workspace_bytes, aclOpExecutor** executor,
+                      Build build, const char* suffix = "GetWorkspaceSize");
 
 /// Launches an executor's kernels on a stream; the second phase of every operator.
 aclnnStatus phase_two(const char* name, void* workspace, uint64_t workspace_bytes, aclOpExecutor* executor,
                       aclrtStream stream);
 
-/// The status of a fault that was injected into this call, or ACLNN_SUCCESS.
-aclnnStatus begin_call(const char* name);
-/// Traces the call and leaves the text of a failure for aclGetRecentErrMsg; gives the status.
-aclnnStatus end_call(const char* name, aclnnStatus status, const std::string& text);
-
 template <typename Build>
-aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor** executor, Build build,
-                      const char* suffix) {
-  const std::string call = std::string(name).append(suffix);
-  if (const aclnnStatus fault = begin_call(call.c_str())) return end_call(call.c_str(), fault, "injected fault");
+aclnnStatus phase_one(const char* name, const Given& given, uint64_t* workspace_bytes, aclOpExecutor** executor,
+                      Build build, const char* suffix) {
+  const std::string full_name = std::string(name).append(suffix);
+  OperatorCall call(full_name.c_str(), given);
+  if (call.fault() != ACLNN_SUCCESS) return call.end(call.fault(), "injected fault");
   try {
     require_pointer(workspace_bytes, "workspaceSize");
     require_pointer(executor, "executor");
@@ -103,11 +100,13 @@ aclnnStatus phase_one(const char* name, uint64_t* workspace_bytes, aclOpExecutor
     Plan plan(name);
     build(plan);
     plan.finish(workspace_bytes, executor);
-    return end_call(call.c_str(), ACLNN_SUCCESS, {});
+    call.answer("workspaceSize", *workspace_bytes);
+    call.answer("executor", *executor);
+    return call.end(ACLNN_SUCCESS, {});
   } catch (const OperatorError& error) {
-    return end_call(call.c_str(), error.status(), error.what());
+    return call.end(error.status(), error.what());
   } catch (const std::exception& error) {
-    return end_call(call.c_str(), ACLNN_ERR_INNER, error.what());
+    return call.end(ACLNN_ERR_INNER, error.what());
   }
 }
 

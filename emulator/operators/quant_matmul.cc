@@ -157,16 +157,17 @@ aclnnStatus aclnnQuantMatmulV3GetWorkspaceSize(const aclTensor* x1, const aclTen
                                                const aclTensor* offset, const aclTensor* bias, bool transposeX1,
                                                bool transposeX2, const aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
-  return phase_one("aclnnQuantMatmulV3", workspaceSize, executor, [&](Plan& plan) {
-    QuantArguments a;
-    a.x = plan.input(x1, "x1");
-    a.matrix = plan.input(x2, "x2");
-    a.scale = plan.input(scale, "scale");
-    a.offset = plan.optional_input(offset);
-    a.bias = plan.optional_input(bias);
-    a.out = plan.output(out, "out");
-    add_quant_matmul(plan, a, transposeX1, transposeX2);
-  });
+  return phase_one("aclnnQuantMatmulV3", EMULATOR_GIVEN(x1, x2, scale, offset, bias, transposeX1, transposeX2, out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     QuantArguments a;
+                     a.x = plan.input(x1, "x1");
+                     a.matrix = plan.input(x2, "x2");
+                     a.scale = plan.input(scale, "scale");
+                     a.offset = plan.optional_input(offset);
+                     a.bias = plan.optional_input(bias);
+                     a.out = plan.output(out, "out");
+                     add_quant_matmul(plan, a, transposeX1, transposeX2);
+                   });
 }
 
 aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* scale,
@@ -174,17 +175,20 @@ aclnnStatus aclnnQuantMatmulV4GetWorkspaceSize(const aclTensor* x1, const aclTen
                                                const aclTensor* biasOptional, bool transposeX1, bool transposeX2,
                                                const aclTensor* out, uint64_t* workspaceSize,
                                                aclOpExecutor** executor) {
-  return phase_one("aclnnQuantMatmulV4", workspaceSize, executor, [&](Plan& plan) {
-    QuantArguments a;
-    a.x = plan.input(x1, "x1");
-    a.matrix = plan.input(x2, "x2");
-    a.scale = plan.input(scale, "scale");
-    a.offset = plan.optional_input(offsetOptional);
-    a.row_scale = plan.optional_input(pertokenScaleOptional);
-    a.bias = plan.optional_input(biasOptional);
-    a.out = plan.output(out, "out");
-    add_quant_matmul(plan, a, transposeX1, transposeX2);
-  });
+  return phase_one(
+      "aclnnQuantMatmulV4",
+      EMULATOR_GIVEN(x1, x2, scale, offsetOptional, pertokenScaleOptional, biasOptional, transposeX1, transposeX2, out),
+      workspaceSize, executor, [&](Plan& plan) {
+        QuantArguments a;
+        a.x = plan.input(x1, "x1");
+        a.matrix = plan.input(x2, "x2");
+        a.scale = plan.input(scale, "scale");
+        a.offset = plan.optional_input(offsetOptional);
+        a.row_scale = plan.optional_input(pertokenScaleOptional);
+        a.bias = plan.optional_input(biasOptional);
+        a.out = plan.output(out, "out");
+        add_quant_matmul(plan, a, transposeX1, transposeX2);
+      });
 }
 
 aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* x1Scale,
@@ -193,10 +197,13 @@ aclnnStatus aclnnQuantMatmulV5GetWorkspaceSize(const aclTensor* x1, const aclTen
                                                const aclTensor* yOffset, const aclTensor* bias, bool transposeX1,
                                                bool transposeX2, int64_t groupSize, aclTensor* out,
                                                uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnQuantMatmulV5", workspaceSize, executor, [&](Plan& plan) {
-    build_v5(plan, {x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias}, transposeX1, transposeX2,
-             groupSize, out, ACL_FORMAT_ND);
-  });
+  return phase_one("aclnnQuantMatmulV5",
+                   EMULATOR_GIVEN(x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias, transposeX1,
+                                  transposeX2, groupSize, out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     build_v5(plan, {x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias}, transposeX1,
+                              transposeX2, groupSize, out, ACL_FORMAT_ND);
+                   });
 }
 
 aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor* x1, const aclTensor* x2, const aclTensor* x1Scale,
@@ -205,10 +212,13 @@ aclnnStatus aclnnQuantMatmulWeightNzGetWorkspaceSize(const aclTensor* x1, const 
                                                      const aclTensor* yOffset, const aclTensor* bias, bool transposeX1,
                                                      bool transposeX2, int64_t groupSize, aclTensor* out,
                                                      uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnQuantMatmulWeightNz", workspaceSize, executor, [&](Plan& plan) {
-    build_v5(plan, {x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias}, transposeX1, transposeX2,
-             groupSize, out, ACL_FORMAT_FRACTAL_NZ);
-  });
+  return phase_one("aclnnQuantMatmulWeightNz",
+                   EMULATOR_GIVEN(x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias, transposeX1,
+                                  transposeX2, groupSize, out),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     build_v5(plan, {x1, x2, x1Scale, x2Scale, yScale, x1Offset, x2Offset, yOffset, bias}, transposeX1,
+                              transposeX2, groupSize, out, ACL_FORMAT_FRACTAL_NZ);
+                   });
 }
 
 }  // extern "C"

@@ -152,14 +152,15 @@ extern "C" {
 aclnnStatus aclnnDynamicQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* smoothScalesOptional,
                                               const aclTensor* yOut, const aclTensor* scaleOut, uint64_t* workspaceSize,
                                               aclOpExecutor** executor) {
-  return phase_one("aclnnDynamicQuant", workspaceSize, executor,
-                   [&](Plan& plan) { build_dynamic_quant(plan, x, smoothScalesOptional, yOut, scaleOut); });
+  return phase_one("aclnnDynamicQuant", EMULATOR_GIVEN(x, smoothScalesOptional, yOut, scaleOut), workspaceSize,
+                   executor, [&](Plan& plan) { build_dynamic_quant(plan, x, smoothScalesOptional, yOut, scaleOut); });
 }
 
 aclnnStatus aclnnAscendQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* scale, const aclTensor* offset,
                                              bool sqrtMode, const char* roundMode, int32_t dstType, const aclTensor* y,
                                              uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAscendQuant", workspaceSize, executor,
+  return phase_one("aclnnAscendQuant", EMULATOR_GIVEN(x, scale, offset, sqrtMode, roundMode, dstType, y), workspaceSize,
+                   executor,
                    [&](Plan& plan) { build_quant(plan, x, scale, offset, sqrtMode, roundMode, dstType, -1, y); });
 }
 
@@ -167,15 +168,16 @@ aclnnStatus aclnnAscendQuantV3GetWorkspaceSize(const aclTensor* x, const aclTens
                                                const aclTensor* offsetOptional, bool sqrtMode, const char* roundMode,
                                                int32_t dstType, int32_t axis, const aclTensor* yOut,
                                                uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnAscendQuantV3", workspaceSize, executor, [&](Plan& plan) {
-    build_quant(plan, x, scale, offsetOptional, sqrtMode, roundMode, dstType, axis, yOut);
-  });
+  return phase_one(
+      "aclnnAscendQuantV3", EMULATOR_GIVEN(x, scale, offsetOptional, sqrtMode, roundMode, dstType, axis, yOut),
+      workspaceSize, executor,
+      [&](Plan& plan) { build_quant(plan, x, scale, offsetOptional, sqrtMode, roundMode, dstType, axis, yOut); });
 }
 
 aclnnStatus aclnnQuantizeGetWorkspaceSize(const aclTensor* x, const aclTensor* scales, const aclTensor* zeroPoints,
                                           aclDataType dtype, int32_t axis, aclTensor* out, uint64_t* workspaceSize,
                                           aclOpExecutor** executor) {
-  return phase_one("aclnnQuantize", workspaceSize, executor,
+  return phase_one("aclnnQuantize", EMULATOR_GIVEN(x, scales, zeroPoints, dtype, axis, out), workspaceSize, executor,
                    [&](Plan& plan) { build_quantize(plan, x, scales, zeroPoints, dtype, axis, out); });
 }
 

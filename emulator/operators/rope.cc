@@ -207,33 +207,38 @@ extern "C" {
 aclnnStatus aclnnRotaryPositionEmbeddingGetWorkspaceSize(const aclTensor* x, const aclTensor* cos, const aclTensor* sin,
                                                          int64_t mode, const aclTensor* out, uint64_t* workspaceSize,
                                                          aclOpExecutor** executor) {
-  return phase_one("aclnnRotaryPositionEmbedding", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument from = plan.input(x, "x");
-    const TensorArgument cosine = plan.input(cos, "cos");
-    const TensorArgument sine = plan.input(sin, "sin");
-    const TensorArgument to = plan.output(out, "out");
-    require(mode >= 0 && mode <= 3, "mode is {}, expected 0 to 3", mode);
-    check_rotation(from, cosine, sine, static_cast<Rotation>(mode));
-    require(from.dtype == to.dtype && std::ranges::equal(from.shape(), to.shape()), "out has another dtype or shape");
-    plan.launch(kRotaryPositionEmbedding, {plan.contiguous(from), plan.contiguous(cosine), plan.contiguous(sine)},
-                {plan.staged(to)}, RotationParameters{static_cast<Rotation>(mode)});
-  });
+  return phase_one(
+      "aclnnRotaryPositionEmbedding", EMULATOR_GIVEN(x, cos, sin, mode, out), workspaceSize, executor, [&](Plan& plan) {
+        const TensorArgument from = plan.input(x, "x");
+        const TensorArgument cosine = plan.input(cos, "cos");
+        const TensorArgument sine = plan.input(sin, "sin");
+        const TensorArgument to = plan.output(out, "out");
+        require(mode >= 0 && mode <= 3, "mode is {}, expected 0 to 3", mode);
+        check_rotation(from, cosine, sine, static_cast<Rotation>(mode));
+        require(from.dtype == to.dtype && std::ranges::equal(from.shape(), to.shape()),
+                "out has another dtype or shape");
+        plan.launch(kRotaryPositionEmbedding, {plan.contiguous(from), plan.contiguous(cosine), plan.contiguous(sine)},
+                    {plan.staged(to)}, RotationParameters{static_cast<Rotation>(mode)});
+      });
 }
 
 aclnnStatus aclnnApplyRotaryPosEmbGetWorkspaceSize(aclTensor* queryRef, aclTensor* keyRef, const aclTensor* cos,
                                                    const aclTensor* sin, int64_t layout, uint64_t* workspaceSize,
                                                    aclOpExecutor** executor) {
-  return phase_one("aclnnApplyRotaryPosEmb", workspaceSize, executor, [&](Plan& plan) {
-    require(layout == 1 || layout == 4, "layout is {}, expected 1 or 4", layout);
-    const TensorArgument x = build_apply(plan, queryRef, keyRef, cos, sin, layout, Rotation::kHalf);
-    require(x.columns() == 64 || x.columns() == 128, "heads of {} columns, expected 64 or 128", x.columns());
-  });
+  return phase_one("aclnnApplyRotaryPosEmb", EMULATOR_GIVEN(queryRef, keyRef, cos, sin, layout), workspaceSize,
+                   executor, [&](Plan& plan) {
+                     require(layout == 1 || layout == 4, "layout is {}, expected 1 or 4", layout);
+                     const TensorArgument x = build_apply(plan, queryRef, keyRef, cos, sin, layout, Rotation::kHalf);
+                     require(x.columns() == 64 || x.columns() == 128, "heads of {} columns, expected 64 or 128",
+                             x.columns());
+                   });
 }
 
 aclnnStatus aclnnApplyRotaryPosEmbV2GetWorkspaceSize(aclTensor* queryRef, aclTensor* keyRef, const aclTensor* cos,
                                                      const aclTensor* sin, int64_t layout, char* rotaryMode,
                                                      uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnApplyRotaryPosEmbV2", workspaceSize, executor,
+  return phase_one("aclnnApplyRotaryPosEmbV2", EMULATOR_GIVEN(queryRef, keyRef, cos, sin, layout, rotaryMode),
+                   workspaceSize, executor,
                    [&](Plan& plan) { build_apply(plan, queryRef, keyRef, cos, sin, layout, rotation_of(rotaryMode)); });
 }
 
@@ -242,10 +247,13 @@ aclnnStatus aclnnRopeWithSinCosCacheGetWorkspaceSize(const aclTensor* positions,
                                                      const aclIntArray* mropeSection, int64_t headSize,
                                                      bool isNeoxStyle, aclTensor* queryOut, aclTensor* keyOut,
                                                      uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnRopeWithSinCosCache", workspaceSize, executor, [&](Plan& plan) {
-    build_with_cache(plan, positions, queryIn, keyIn, cosSinCache, mropeSection, headSize, isNeoxStyle, queryOut,
-                     keyOut);
-  });
+  return phase_one(
+      "aclnnRopeWithSinCosCache",
+      EMULATOR_GIVEN(positions, queryIn, keyIn, cosSinCache, mropeSection, headSize, isNeoxStyle, queryOut, keyOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        build_with_cache(plan, positions, queryIn, keyIn, cosSinCache, mropeSection, headSize, isNeoxStyle, queryOut,
+                         keyOut);
+      });
 }
 
 }  // extern "C"

@@ -34,7 +34,7 @@ using namespace reprise::emulator;
 
 extern "C" aclnnStatus aclnnSoftmaxGetWorkspaceSize(const aclTensor* self, int64_t dim, aclTensor* out,
                                                     uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnSoftmax", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnSoftmax", EMULATOR_GIVEN(self, dim, out), workspaceSize, executor, [&](Plan& plan) {
     const TensorArgument x = plan.input(self, "self");
     const TensorArgument y = plan.output(out, "out");
     require(is_float(x.dtype) && is_float(y.dtype), "the dtypes are {} and {}, expected floating point",

@@ -197,7 +197,8 @@ extern "C" {
 
 aclnnStatus aclnnSwiGluGetWorkspaceSize(const aclTensor* x, int64_t dim, const aclTensor* out, uint64_t* workspaceSize,
                                         aclOpExecutor** executor) {
-  return phase_one("aclnnSwiGlu", workspaceSize, executor, [&](Plan& plan) { build_swiglu(plan, x, dim, out); });
+  return phase_one("aclnnSwiGlu", EMULATOR_GIVEN(x, dim, out), workspaceSize, executor,
+                   [&](Plan& plan) { build_swiglu(plan, x, dim, out); });
 }
 
 aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor* x, const aclTensor* smoothScalesOptional,
@@ -205,22 +206,26 @@ aclnnStatus aclnnSwiGluQuantGetWorkspaceSize(const aclTensor* x, const aclTensor
                                              bool activateLeft, char* quantModeOptional, const aclTensor* yOut,
                                              const aclTensor* scaleOut, uint64_t* workspaceSize,
                                              aclOpExecutor** executor) {
-  return phase_one("aclnnSwiGluQuant", workspaceSize, executor, [&](Plan& plan) {
-    std::array<TensorArgument, kTensors> tensors;
-    tensors[kX] = plan.input(x, "x");
-    tensors[kFactors] = plan.optional_input(smoothScalesOptional);
-    tensors[kOffsets] = plan.optional_input(offsetsOptional);
-    tensors[kGroups] = plan.optional_input(groupIndexOptional);
-    tensors[kY] = plan.output(yOut, "yOut");
-    tensors[kScaleOut] = plan.output(scaleOut, "scaleOut");
-    require(is_float(tensors[kX].dtype), "x has dtype {}, expected floating point",
-            static_cast<int>(tensors[kX].dtype));
-    require(tensors[kFactors].defined() && tensors[kFactors].dtype == ACL_FLOAT,
-            "smoothScales are not float32 or absent");
-    require(tensors[kX].rank == 0 || tensors[kX].columns() <= 8192, "x has {} columns, expected at most 8192",
-            tensors[kX].columns());
-    add_swiglu_quant(plan, kSwigluQuant, tensors, activateLeft, is_dynamic(quantModeOptional, "dynamic"));
-  });
+  return phase_one("aclnnSwiGluQuant",
+                   EMULATOR_GIVEN(x, smoothScalesOptional, offsetsOptional, groupIndexOptional, activateLeft,
+                                  quantModeOptional, yOut, scaleOut),
+                   workspaceSize, executor, [&](Plan& plan) {
+                     std::array<TensorArgument, kTensors> tensors;
+                     tensors[kX] = plan.input(x, "x");
+                     tensors[kFactors] = plan.optional_input(smoothScalesOptional);
+                     tensors[kOffsets] = plan.optional_input(offsetsOptional);
+                     tensors[kGroups] = plan.optional_input(groupIndexOptional);
+                     tensors[kY] = plan.output(yOut, "yOut");
+                     tensors[kScaleOut] = plan.output(scaleOut, "scaleOut");
+                     require(is_float(tensors[kX].dtype), "x has dtype {}, expected floating point",
+                             static_cast<int>(tensors[kX].dtype));
+                     require(tensors[kFactors].defined() && tensors[kFactors].dtype == ACL_FLOAT,
+                             "smoothScales are not float32 or absent");
+                     require(tensors[kX].rank == 0 || tensors[kX].columns() <= 8192,
+                             "x has {} columns, expected at most 8192", tensors[kX].columns());
+                     add_swiglu_quant(plan, kSwigluQuant, tensors, activateLeft,
+                                      is_dynamic(quantModeOptional, "dynamic"));
+                   });
 }
 
 aclnnStatus aclnnDequantSwigluQuantGetWorkspaceSize(
@@ -228,25 +233,29 @@ aclnnStatus aclnnDequantSwigluQuantGetWorkspaceSize(
     const aclTensor* biasOptional, const aclTensor* quantScaleOptional, const aclTensor* quantOffsetOptional,
     const aclTensor* groupIndexOptional, bool activateLeft, char* quantModeOptional, const aclTensor* yOut,
     const aclTensor* scaleOut, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnDequantSwigluQuant", workspaceSize, executor, [&](Plan& plan) {
-    std::array<TensorArgument, kTensors> tensors;
-    tensors[kX] = plan.input(x, "x");
-    tensors[kWeightScale] = plan.optional_input(weightScaleOptional);
-    tensors[kRowScale] = plan.optional_input(activationScaleOptional);
-    tensors[kBias] = plan.optional_input(biasOptional);
-    tensors[kFactors] = plan.optional_input(quantScaleOptional);
-    tensors[kOffsets] = plan.optional_input(quantOffsetOptional);
-    tensors[kGroups] = plan.optional_input(groupIndexOptional);
-    tensors[kY] = plan.output(yOut, "yOut");
-    tensors[kScaleOut] = plan.output(scaleOut, "scaleOut");
-    const bool sums = tensors[kX].dtype == ACL_INT32;
-    require(sums || tensors[kX].dtype == ACL_BF16 || tensors[kX].dtype == ACL_FLOAT16, "x has dtype {}",
-            static_cast<int>(tensors[kX].dtype));
-    require(sums == tensors[kWeightScale].defined(), "weightScale goes with an x of int32 only");
-    require(!tensors[kRowScale].defined() || tensors[kRowScale].elements() == tensors[kX].rows(),
-            "activationScale has {} elements", tensors[kRowScale].elements());
-    add_swiglu_quant(plan, kDequantSwigluQuant, tensors, activateLeft, is_dynamic(quantModeOptional, "static"));
-  });
+  return phase_one(
+      "aclnnDequantSwigluQuant",
+      EMULATOR_GIVEN(x, weightScaleOptional, activationScaleOptional, biasOptional, quantScaleOptional,
+                     quantOffsetOptional, groupIndexOptional, activateLeft, quantModeOptional, yOut, scaleOut),
+      workspaceSize, executor, [&](Plan& plan) {
+        std::array<TensorArgument, kTensors> tensors;
+        tensors[kX] = plan.input(x, "x");
+        tensors[kWeightScale] = plan.optional_input(weightScaleOptional);
+        tensors[kRowScale] = plan.optional_input(activationScaleOptional);
+        tensors[kBias] = plan.optional_input(biasOptional);
+        tensors[kFactors] = plan.optional_input(quantScaleOptional);
+        tensors[kOffsets] = plan.optional_input(quantOffsetOptional);
+        tensors[kGroups] = plan.optional_input(groupIndexOptional);
+        tensors[kY] = plan.output(yOut, "yOut");
+        tensors[kScaleOut] = plan.output(scaleOut, "scaleOut");
+        const bool sums = tensors[kX].dtype == ACL_INT32;
+        require(sums || tensors[kX].dtype == ACL_BF16 || tensors[kX].dtype == ACL_FLOAT16, "x has dtype {}",
+                static_cast<int>(tensors[kX].dtype));
+        require(sums == tensors[kWeightScale].defined(), "weightScale goes with an x of int32 only");
+        require(!tensors[kRowScale].defined() || tensors[kRowScale].elements() == tensors[kX].rows(),
+                "activationScale has {} elements", tensors[kRowScale].elements());
+        add_swiglu_quant(plan, kDequantSwigluQuant, tensors, activateLeft, is_dynamic(quantModeOptional, "static"));
+      });
 }
 
 }  // extern "C"

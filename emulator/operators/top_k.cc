@@ -136,16 +136,16 @@ using namespace reprise::emulator;
 extern "C" {
 
 // The order is the sorted one also where it may be any.
-aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor* self, int64_t k, int64_t dim, bool largest, bool /*sorted*/,
+aclnnStatus aclnnTopkGetWorkspaceSize(const aclTensor* self, int64_t k, int64_t dim, bool largest, bool sorted,
                                       aclTensor* valuesOut, aclTensor* indicesOut, uint64_t* workspaceSize,
                                       aclOpExecutor** executor) {
-  return phase_one("aclnnTopk", workspaceSize, executor,
-                   [&](Plan& plan) { build_top_k(plan, self, k, dim, largest, valuesOut, indicesOut); });
+  return phase_one("aclnnTopk", EMULATOR_GIVEN(self, k, dim, largest, sorted, valuesOut, indicesOut), workspaceSize,
+                   executor, [&](Plan& plan) { build_top_k(plan, self, k, dim, largest, valuesOut, indicesOut); });
 }
 
 aclnnStatus aclnnMaxDimGetWorkspaceSize(const aclTensor* self, int64_t dim, bool keepdim, aclTensor* out,
                                         aclTensor* indices, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnMaxDim", workspaceSize, executor,
+  return phase_one("aclnnMaxDim", EMULATOR_GIVEN(self, dim, keepdim, out, indices), workspaceSize, executor,
                    [&](Plan& plan) { build_max_dim(plan, self, dim, keepdim, out, indices); });
 }
 

@@ -168,36 +168,38 @@ extern "C" {
 
 aclnnStatus aclnnSiluGetWorkspaceSize(const aclTensor* self, aclTensor* out, uint64_t* workspaceSize,
                                       aclOpExecutor** executor) {
-  return phase_one("aclnnSilu", workspaceSize, executor, [&](Plan& plan) { build_unary(plan, kSilu, self, out); });
+  return phase_one("aclnnSilu", EMULATOR_GIVEN(self, out), workspaceSize, executor,
+                   [&](Plan& plan) { build_unary(plan, kSilu, self, out); });
 }
 
 aclnnStatus aclnnReciprocalGetWorkspaceSize(const aclTensor* self, aclTensor* out, uint64_t* workspaceSize,
                                             aclOpExecutor** executor) {
-  return phase_one("aclnnReciprocal", workspaceSize, executor,
+  return phase_one("aclnnReciprocal", EMULATOR_GIVEN(self, out), workspaceSize, executor,
                    [&](Plan& plan) { build_unary(plan, kReciprocal, self, out); });
 }
 
 aclnnStatus aclnnInplaceMaskedFillScalarGetWorkspaceSize(aclTensor* selfRef, const aclTensor* mask,
                                                          const aclScalar* value, uint64_t* workspaceSize,
                                                          aclOpExecutor** executor) {
-  return phase_one("aclnnInplaceMaskedFillScalar", workspaceSize, executor, [&](Plan& plan) {
-    const TensorArgument to = plan.in_place(selfRef, "selfRef");
-    const TensorArgument from = plan.contiguous(plan.input(mask, "mask"));
-    require_pointer(value, "value");
-    require(from.dtype == ACL_BOOL || from.dtype == ACL_UINT8, "mask has dtype {}", static_cast<int>(from.dtype));
-    bool fits = from.rank <= to.rank;
-    for (int32_t axis = 1; fits && axis <= from.rank; ++axis) {
-      fits = from.size_back(axis) == 1 || from.size_back(axis) == to.size_back(axis);
-    }
-    require(fits, "mask cannot be broadcast to selfRef");
-    plan.launch(kMaskedFill, {from, to}, {to},
-                ScalarParameters{.real = value->as_double(), .integer = value->as_integer()});
-  });
+  return phase_one(
+      "aclnnInplaceMaskedFillScalar", EMULATOR_GIVEN(selfRef, mask, value), workspaceSize, executor, [&](Plan& plan) {
+        const TensorArgument to = plan.in_place(selfRef, "selfRef");
+        const TensorArgument from = plan.contiguous(plan.input(mask, "mask"));
+        require_pointer(value, "value");
+        require(from.dtype == ACL_BOOL || from.dtype == ACL_UINT8, "mask has dtype {}", static_cast<int>(from.dtype));
+        bool fits = from.rank <= to.rank;
+        for (int32_t axis = 1; fits && axis <= from.rank; ++axis) {
+          fits = from.size_back(axis) == 1 || from.size_back(axis) == to.size_back(axis);
+        }
+        require(fits, "mask cannot be broadcast to selfRef");
+        plan.launch(kMaskedFill, {from, to}, {to},
+                    ScalarParameters{.real = value->as_double(), .integer = value->as_integer()});
+      });
 }
 
 aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar* start, const aclScalar* end, const aclScalar* step,
                                         aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnArange", workspaceSize, executor, [&](Plan& plan) {
+  return phase_one("aclnnArange", EMULATOR_GIVEN(start, end, step, out), workspaceSize, executor, [&](Plan& plan) {
     for (const aclScalar* scalar : {start, end, step}) require_pointer(scalar, "start, end or step");
     const TensorArgument to = plan.output(out, "out");
     const double count = std::ceil((end->as_double() - start->as_double()) / step->as_double());
@@ -210,14 +212,14 @@ aclnnStatus aclnnArangeGetWorkspaceSize(const aclScalar* start, const aclScalar*
 
 aclnnStatus aclnnCumsumGetWorkspaceSize(const aclTensor* self, int64_t dim, aclDataType dtype, aclTensor* out,
                                         uint64_t* workspaceSize, aclOpExecutor** executor) {
-  return phase_one("aclnnCumsum", workspaceSize, executor,
+  return phase_one("aclnnCumsum", EMULATOR_GIVEN(self, dim, dtype, out), workspaceSize, executor,
                    [&](Plan& plan) { build_cumsum(plan, self, dim, dtype, out); });
 }
 
 aclnnStatus aclnnReduceSumGetWorkspaceSize(const aclTensor* self, const aclIntArray* dims, bool keepDims,
                                            aclDataType dtype, aclTensor* out, uint64_t* workspaceSize,
                                            aclOpExecutor** executor) {
-  return phase_one("aclnnReduceSum", workspaceSize, executor,
+  return phase_one("aclnnReduceSum", EMULATOR_GIVEN(self, dims, keepDims, dtype, out), workspaceSize, executor,
                    [&](Plan& plan) { build_reduce_sum(plan, self, dims, keepDims, dtype, out); });
 }
 

@@ -37,7 +37,8 @@ ApiCall::~ApiCall() {
   if (!outer_) current_call = nullptr;
   // Not traced at the beginning means no arguments: a trace that opened meanwhile (aclInit) shows none.
   Trace& trace = Trace::instance();
-  if (trace.on()) trace.write(name_, arguments_.empty() ? "{}" : arguments_, code_, text_);
+  if (!trace.on()) return;
+  trace.write(name_, arguments_.empty() ? "{}" : arguments_, code_, text_, outer_ ? outer_->name_ : "");
 }
 
 aclError ApiCall::result(aclError code, std::string text) {

@@ -58,6 +58,10 @@ void emulatorOperatorResult(const char* name, int code, const char* text) {
   calls.pop_back();
 }
 
+void emulatorOperatorArguments(const char* arguments) {
+  if (!phases().empty()) phases().back()->set_arguments(arguments);
+}
+
 void* emulatorCallBegin(const char* name, void* return_address) {
   add_own_code(__builtin_return_address(0));
   return new ApiCall(name, CallKind::kOther, ApiCall::Needs::kNothing, return_address, "",

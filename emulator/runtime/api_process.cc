@@ -4,6 +4,7 @@
 #include "emulator/runtime/api_support.h"
 #include "emulator/runtime/device.h"
 #include "emulator/runtime/message_ring.h"
+#include "emulator/runtime/settings.h"
 #include "emulator/runtime/statistics.h"
 #include "emulator/runtime/timing_report.h"
 #include "emulator/runtime/validation/validation.h"
@@ -25,6 +26,7 @@ Status write_all_timing() {
 
 aclError aclInit(const char* configPath) {
   EMULATOR_CALL_NEEDS(kNothing, Other, configPath);
+  EMULATOR_TRY(check_variables());
   EMULATOR_TRY(Runtime::instance().initialize());
   Status status = FaultPlan::instance().load_environment();
   if (status.ok()) status = Trace::instance().open_environment();
@@ -49,6 +51,7 @@ aclError aclFinalize(void) {
   ApiCall::set_initialized(false);
   const Status validated = Validation::instance().finish();
   EMULATOR_TRY(Runtime::instance().finalize());
+  FaultPlan::instance().tell_unused();
   if (status.ok()) status = FaultPlan::instance().write_counts();
   if (status.ok()) status = validated;
   if (status.ok()) status = Trace::instance().status();

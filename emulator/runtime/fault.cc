@@ -151,6 +151,17 @@ std::string FaultPlan::counts_as_json() const {
   return text + fmt::format("\"any\": {}, \"kernel\": {}}}\n", count_any(), count_kernels());
 }
 
+void FaultPlan::tell_unused() {
+  std::lock_guard lock(mutex_);
+  for (const Rule& rule : rules_) {
+    const uint64_t count = counters_[rule.counter];
+    if (count >= rule.number) continue;
+    std::fprintf(stderr, "REPRISE_ACL_FAULT: %s never happened: there were only %llu\n", rule.text.c_str(),
+                 static_cast<unsigned long long>(count));
+  }
+  rules_.clear();
+}
+
 Status FaultPlan::write_counts() const {
   const char* path = std::getenv("REPRISE_ACL_FAULT_COUNT");
   if (!path || !*path) return {};

@@ -65,6 +65,8 @@ class FaultPlan {
   uint64_t count_kernels() const;
   // {"malloc": n, ..., "any": n, "kernel": n}
   std::string counts_as_json() const;
+  // Tells on standard error of the rules whose call or kernel there never was, and forgets them.
+  void tell_unused();
   // Writes them to the file that REPRISE_ACL_FAULT_COUNT names, if it does.
   Status write_counts() const;
 

@@ -39,10 +39,12 @@ void MessageRing::push(std::string message) {
   messages_.push_back(std::move(message));
 }
 
-std::string MessageRing::drain() {
+std::string MessageRing::drain(std::string_view told) {
   std::string text;
   if (dropped_ > 0) text = fmt::format("({} earlier messages dropped)\n", dropped_);
-  for (const std::string& message : messages_) text.append(message).push_back('\n');
+  for (const std::string& message : messages_) {
+    if (told.find(message) == std::string_view::npos) text.append(message).push_back('\n');
+  }
   messages_.clear();
   dropped_ = 0;
   if (!text.empty()) text.pop_back();
@@ -65,10 +67,10 @@ const char* drain_messages() {
   std::string text = messages.ring.drain();
   {
     std::lock_guard lock(device_mutex());
-    if (!device_ring().empty()) {
-      if (!text.empty()) text.push_back('\n');
-      text += device_ring().drain();
-    }
+    // A call that has met the device's failure says the same.
+    const std::string of_device = device_ring().drain(text);
+    if (!text.empty() && !of_device.empty()) text.push_back('\n');
+    text += of_device;
   }
   if (text.empty()) return nullptr;
   messages.drained = std::move(text);

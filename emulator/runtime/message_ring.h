@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 
 #include "device/ascend/interface/acl_types.h"
 
@@ -14,9 +15,8 @@ class MessageRing {
   static constexpr size_t kCapacity = 16;
 
   void push(std::string message);
-  // All messages, oldest first, one a line; the ring is empty afterwards.
-  std::string drain();
-  bool empty() const { return messages_.empty(); }
+  // All messages but those that `told` has in it, oldest first, one a line; the ring is empty afterwards.
+  std::string drain(std::string_view told = {});
 
  private:
   std::deque<std::string> messages_;

@@ -43,7 +43,7 @@ Status write_statistics() {
   }
   file << (*separator == '[' ? "[]\n" : "\n]\n");
   if (file.flush()) return {};
-  return Status(ACL_ERROR_INVALID_PARAM, fmt::format("cannot write the statistics to '{}'", path));
+  return Status(ACL_ERROR_INVALID_PARAM, fmt::format("REPRISE_ACL_STATISTICS: cannot write '{}'", path));
 }
 
 }  // namespace reprise::emulator

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
+
+#include "emulator/runtime/settings.h"
 
 namespace reprise::emulator {
 
@@ -62,12 +63,13 @@ Trace& Trace::instance() {
 }
 
 Status Trace::open_environment() {
-  const char* path = std::getenv("REPRISE_ACL_TRACE");
+  const char* path = nullptr;
+  Status status = read_file_name("REPRISE_ACL_TRACE", path);
   std::lock_guard lock(mutex_);
   on_ = false;
   file_.reset();
-  if (!path || !*path) return {};
-  Status status = file_.open(path);
+  if (!status.ok() || !*path) return status;
+  status = file_.open(path);
   on_ = status.ok();
   return status;
 }
@@ -103,7 +105,8 @@ void Trace::write(std::string_view call, std::string_view names, std::initialize
   if (on()) write(call, render(names, arguments), result, text);
 }
 
-void Trace::write(std::string_view call, std::string_view arguments, aclError result, std::string_view text) {
+void Trace::write(std::string_view call, std::string_view arguments, aclError result, std::string_view text,
+                  std::string_view inside) {
   if (!on()) return;
   const double time = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start_).count();
   std::string line =
@@ -113,6 +116,7 @@ void Trace::write(std::string_view call, std::string_view arguments, aclError re
     line += ", \"text\": ";
     append_json_text(line, text);
   }
+  if (!inside.empty()) line += fmt::format(", \"inside\": \"{}\"", inside);
   line += "}\n";
   std::lock_guard lock(mutex_);
   file_.write(line);

@@ -48,7 +48,7 @@ class Argument {
 };
 
 // Thread-safe. A line: {"time": microseconds, "thread": n, "call": name, "arguments": {...}, "result": code, "text":
-// ...}.
+// ..., "inside": name}; the last two where there are any.
 class Trace {
  public:
   static Trace& instance();
@@ -63,7 +63,9 @@ class Trace {
   void write(std::string_view call, std::string_view names, std::initializer_list<Argument> arguments, aclError result,
              std::string_view text);
   // As above, with the arguments as a JSON object.
-  void write(std::string_view call, std::string_view arguments, aclError result, std::string_view text);
+  // `inside` is the call of the program that made this one for itself; empty for the program's own.
+  void write(std::string_view call, std::string_view arguments, aclError result, std::string_view text,
+             std::string_view inside = {});
   // The object {"a": 1, ...}.
   static std::string render(std::string_view names, std::initializer_list<Argument> arguments);
 

@@ -38,6 +38,27 @@ TEST(Settings, ThatAreNotUnderstoodAreRefusedByName) {
   }
 }
 
+TEST(Settings, OfNoNameAreRefusedWithTheNearest) {
+  EXPECT_THAT(refusal("REPRISE_ACL_FAULTS", "malloc:1"),
+              testing::AllOf(HasSubstr("REPRISE_ACL_FAULTS is no setting"), HasSubstr("nearest is REPRISE_ACL_FAULT")));
+}
+
+TEST(Settings, ThatNameFilesAreNoSwitches) {
+  for (const char* variable : {"REPRISE_ACL_TRACE", "REPRISE_ACL_VALIDATE"}) {
+    for (const char* value : {"true", "2", "on"}) {
+      EXPECT_THAT(refusal(variable, value), testing::AllOf(HasSubstr(variable), HasSubstr(value)));
+      EXPECT_FALSE(std::filesystem::exists(value));
+    }
+  }
+  EXPECT_THAT(refusal("REPRISE_ACL_TRACE", "1"), HasSubstr("names no file"));
+}
+
+TEST(Settings, OfFaultsThatNeverHappenAreTold) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(refusal("REPRISE_ACL_FAULT", "malloc:999"), "");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("malloc:999 never happened: there were only 0"));
+}
+
 TEST(Settings, OfAProfileHaveRanges) {
   for (const char* change :
        {"cube_cores=0",       "vector_cores=0",     "aicpu_cores=0",     "queue_depth=0",    "kernel_timeout_ms=0",

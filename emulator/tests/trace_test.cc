@@ -75,7 +75,14 @@ TEST(Trace, HoldsEveryFunctionThatTheLibrariesHave) {
   unsetenv("REPRISE_ACL_TRACE");
   std::set<std::string> traced;
   std::ifstream lines(path);
-  for (std::string line; std::getline(lines, line);) traced.insert(nlohmann::json::parse(line).at("call"));
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json call = nlohmann::json::parse(line);
+    const std::string name = call.at("call");
+    traced.insert(name);
+    if (name.starts_with("aclnn")) {
+      EXPECT_FALSE(call.at("arguments").empty()) << name;
+    }
+  }
   std::vector<std::string> missing;
   std::ranges::set_difference(names, traced, std::back_inserter(missing));
   EXPECT_THAT(missing, testing::IsEmpty());
@@ -105,6 +112,70 @@ TEST(Trace, ShowsWhatObjectsAreMadeOf) {
   EXPECT_EQ(made.at("tensorData"), nullptr);
   EXPECT_EQ(made.at("returned"), calls[2].at("arguments").at("tensor"));
   EXPECT_EQ(calls[3].at("result"), ACLNN_ERR_PARAM_INVALID);
+}
+
+TEST(Trace, ShowsWhatOperatorsAreGivenAndWhichCallsTheyMake) {
+  const std::string path = std::filesystem::temp_directory_path() / ("acl_trace." + std::to_string(getpid()));
+  std::filesystem::remove(path);
+  setenv("REPRISE_ACL_TRACE", path.c_str(), 1);
+  ASSERT_EQ(aclInit(nullptr), ACL_SUCCESS);
+  ASSERT_EQ(aclrtSetDevice(0), ACL_SUCCESS);
+  void* memory = nullptr;
+  ASSERT_EQ(aclrtMalloc(&memory, 1024, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
+  const int64_t dims[] = {2, 3};
+  const int64_t strides[] = {1, 2};
+  float one = 1;
+  aclTensor* x = aclCreateTensor(dims, 2, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 2, memory);
+  aclTensor* y = aclCreateTensor(dims, 2, ACL_FLOAT, nullptr, 6, ACL_FORMAT_ND, dims, 2, memory);
+  aclScalar* alpha = aclCreateScalar(&one, ACL_FLOAT);
+  uint64_t bytes = 0;
+  aclOpExecutor* executor = nullptr;
+  EXPECT_EQ(aclnnAddGetWorkspaceSize(x, nullptr, alpha, y, &bytes, &executor), ACLNN_ERR_PARAM_NULLPTR);
+  ASSERT_EQ(aclnnAddGetWorkspaceSize(x, y, alpha, y, &bytes, &executor), ACLNN_SUCCESS);
+  void* workspace = nullptr;
+  ASSERT_EQ(aclrtMalloc(&workspace, bytes + 32, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_SUCCESS);
+  EXPECT_EQ(aclnnAdd(workspace, bytes, executor, nullptr), ACLNN_SUCCESS);
+  EXPECT_EQ(aclrtSynchronizeStream(nullptr), ACL_SUCCESS);
+  EXPECT_EQ(aclDestroyTensor(x), ACLNN_SUCCESS);
+  EXPECT_EQ(aclDestroyTensor(y), ACLNN_SUCCESS);
+  EXPECT_EQ(aclDestroyScalar(alpha), ACLNN_SUCCESS);
+  EXPECT_EQ(aclFinalize(), ACL_SUCCESS);
+  unsetenv("REPRISE_ACL_TRACE");
+  std::vector<nlohmann::json> first;
+  std::vector<nlohmann::json> second;
+  std::set<std::string> own;
+  std::set<std::string> inside;
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json call = nlohmann::json::parse(line);
+    const std::string name = call.at("call");
+    (call.contains("inside") ? inside : own).insert(name);
+    if (name == "aclnnAddGetWorkspaceSize") first.push_back(call);
+    if (name == "aclnnAdd") second.push_back(call);
+    if (name == "aclrtLaunchKernelV2") {
+      EXPECT_EQ(call.at("inside"), "aclnnAdd");
+    }
+  }
+  std::filesystem::remove(path);
+  ASSERT_EQ(first.size(), 2U);
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(first[0].at("arguments").at("other"), nullptr);
+  EXPECT_FALSE(first[0].at("arguments").contains("executor"));
+  const nlohmann::json& given = first[1].at("arguments");
+  EXPECT_EQ(given.at("self").at("dtype"), "FLOAT");
+  EXPECT_EQ(given.at("self").at("shape"), nlohmann::json({2, 3}));
+  EXPECT_EQ(given.at("self").at("strides"), nlohmann::json({1, 2}));
+  EXPECT_EQ(given.at("self").at("format"), "ND");
+  EXPECT_EQ(given.at("self").at("address"), given.at("out").at("address"));
+  EXPECT_FALSE(given.at("out").contains("strides"));
+  EXPECT_EQ(given.at("out").at("offset"), 6);
+  EXPECT_EQ(given.at("alpha").at("value"), 1);
+  EXPECT_EQ(given.at("workspaceSize"), bytes);
+  EXPECT_EQ(given.at("executor"), second[0].at("arguments").at("executor"));
+  EXPECT_EQ(second[0].at("arguments").at("workspaceSize"), bytes);
+  EXPECT_EQ(second[0].at("arguments").at("stream"), nullptr);
+  EXPECT_FALSE(own.contains("aclrtLaunchKernelV2"));
+  EXPECT_TRUE(inside.contains("aclrtGetSocName"));
 }
 
 }  // namespace

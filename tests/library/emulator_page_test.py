@@ -37,6 +37,17 @@ class EmulatorPage(unittest.TestCase):
             raise AssertionError(built.stdout + built.stderr)
         cls.program = folder / "program"
 
+    def test_has_a_kernel_that_compiles(self):
+        text = (ROOT / "docs/emulator.md").read_text(encoding="utf-8")
+        (kernel,) = re.findall(r"^```c\n(.*?)^```\n", text[:text.index("### A first program")], re.MULTILINE | re.DOTALL)
+        kernel, launch = kernel.split("\n\naclrtLaunch")
+        source = ('#include "device/ascend/interface/acl_runtime.h"\n#include "emulator/kernel.h"\n' + kernel +
+                  "\nint launch(Arguments arguments, aclrtStream stream) { return aclrtLaunch" + launch + "}\n")
+        done = subprocess.run(["cc", "-fsyntax-only", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}",
+                               f"-I{ROOT}/src", "-xc", "-"], input=source, capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def run_program(self, *arguments, **variables):
         return subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=60, check=False,
                               env=dict(os.environ, LD_LIBRARY_PATH=str(EMULATOR), **variables))
@@ -54,6 +65,11 @@ class EmulatorPage(unittest.TestCase):
     def test_meets_faults(self):
         done = self.run_program(REPRISE_ACL_FAULT="malloc:3")
         self.assertEqual((done.returncode, done.stdout), (1, self.blocks["fault"]))
+        done = self.run_program(REPRISE_ACL_FAULT="device:2")
+        self.assertEqual((done.returncode, done.stdout.count("injected device error")), (1, 1))
+        done = self.run_program(REPRISE_ACL_FAULT="any:999")
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, "REPRISE_ACL_FAULT: any:999 never happened: there were only 22\n"))
         done = self.run_program(REPRISE_ACL_FAULT="timeout:2", REPRISE_ACL_PROFILE="910B3,kernel_timeout_ms=100")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertRegex(done.stdout, r"aclrtSynchronizeStream\(stream\): 507014 ")

@@ -106,6 +106,14 @@ bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object) {
   return state == ObjectRegistry::State::kLive;
 }
 
+bool emulatorKnowsObject(reprise::emulator::ObjectKind kind, const void* object) {
+  using reprise::emulator::ObjectRegistry;
+  std::shared_ptr<const void> held;
+  const ObjectRegistry::State state = reprise::emulator::registry().use(kind, object, held);
+  if (held != nullptr) reprise::emulator::uses().push_back(std::move(held));
+  return state == ObjectRegistry::State::kLive;
+}
+
 void emulatorEndUses() { reprise::emulator::uses().clear(); }
 
 }  // extern "C"

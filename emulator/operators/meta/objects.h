@@ -42,6 +42,8 @@ extern "C" {
 /// Whether it is an object of this kind that lives; else a report says where it was destroyed. One that lives may be
 /// read by this thread until its call is over.
 bool emulatorUseObject(reprise::emulator::ObjectKind kind, const void* object);
+/// The same without a report.
+bool emulatorKnowsObject(reprise::emulator::ObjectKind kind, const void* object);
 /// This thread's call, the outermost one, is over.
 void emulatorEndUses();
 }

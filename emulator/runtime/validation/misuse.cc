@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "emulator/runtime/settings.h"
+
 namespace reprise::emulator {
 
 std::string_view name_of(Misuse misuse) {
@@ -42,7 +44,9 @@ Status MisuseReporter::open_environment() {
     output_.open_standard_error();
     return {};
   }
-  return output_.open(setting);
+  const char* path = nullptr;
+  if (Status status = read_file_name("REPRISE_ACL_VALIDATE", path); !status.ok()) return status;
+  return output_.open(path);
 }
 
 void MisuseReporter::report(Misuse misuse, std::string_view text, const std::vector<Involved>& involved) {

@@ -115,7 +115,7 @@ void ObjectLedger::report_leaks(int32_t device) {
   for (const auto& [key, group] : groups) {
     std::string what = fmt::format("{} {}", name_of(key.first), group.first);
     if (group.count > 1) what += fmt::format(" and {} more of the same place", group.count - 1);
-    if (group.bytes > 0) what += fmt::format(", {} bytes together", group.bytes);
+    if (group.bytes > 0) what += fmt::format(", {} bytes{}", group.bytes, group.count > 1 ? " together" : "");
     reporter_.report(Misuse::kLeak, what + ": not destroyed", {{"created", group.entry.created}, {"ended", here}});
   }
 }

@@ -146,12 +146,34 @@ static size_t collect(const Case** cases) {
   return count;
 }
 
+/* 0 when it is none. */
+static int number_of(const char* text) {
+  char* end = NULL;
+  const long number = strtol(text, &end, 10);
+  return *text && !*end && number > 0 && number < 100000 ? (int)number : 0;
+}
+
 static bool wanted(const Case* one, int first, int argc, char** argv) {
   if (first >= argc) return true;
   for (int i = first; i < argc; ++i) {
-    if (atoi(argv[i]) == one->number) return true;
+    if (number_of(argv[i]) == one->number) return true;
   }
   return false;
+}
+
+/* The first argument that is neither a report nor the number of a case, or null. */
+static const char* unknown_argument(const Case* const* cases, size_t count, int first, int argc, char** argv) {
+  for (int i = first; i < argc; ++i) {
+    bool known = false;
+    for (size_t k = 0; k < count; ++k) known = known || number_of(argv[i]) == cases[k]->number;
+    if (!known) return argv[i];
+  }
+  return NULL;
+}
+
+static bool ends_with(const char* text, const char* end) {
+  const size_t length = strlen(text);
+  return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
 static void remove_scratch(void) {
@@ -177,7 +199,14 @@ static FILE* open_report(const char* path) {
 }
 
 int main(int argc, char** argv) {
-  const bool with_report = argc > 1 && atoi(argv[1]) == 0;
+  static const Case* cases[kMaximalCases];
+  const size_t count = collect(cases);
+  const bool with_report = argc > 1 && ends_with(argv[1], ".xml");
+  const char* unknown = unknown_argument(cases, count, with_report ? 2 : 1, argc, argv);
+  if (unknown) {
+    fprintf(stderr, "%s is no case's number: emulator_conformance [REPORT.xml] [NUMBER...]\n", unknown);
+    return 2;
+  }
   FILE* report = with_report ? open_report(argv[1]) : NULL;
   if (with_report && !report) {
     fprintf(stderr, "cannot write %s\n", argv[1]);
@@ -187,8 +216,6 @@ int main(int argc, char** argv) {
   if (!mkdtemp(scratch)) return 2;
   if (report) fputs("<?xml version=\"1.0\"?>\n<testsuites><testsuite name=\"Conformance\">\n", report);
 
-  static const Case* cases[kMaximalCases];
-  const size_t count = collect(cases);
   int counts[3] = {0, 0, 0};
   for (size_t i = 0; i < count; ++i) {
     if (!wanted(cases[i], with_report ? 2 : 1, argc, argv)) continue;
