@@ -72,6 +72,15 @@ double available_gigabytes(device::Device& device) {
   return static_cast<double>(device.memory_info().available_bytes) / kGigabyte;
 }
 
+/// The same of a device that may be lost by now: 0.
+double known_gigabytes(device::Device& device) noexcept {
+  try {
+    return available_gigabytes(device);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
 /// Whoever reads the output may go: that is no reason to end.
 void tell(const std::string& line) {
   try {
@@ -104,7 +113,8 @@ class Server {
     if (service_.state() == engine::ServiceState::kFailed) {
       throw Error(ErrorCode::kInternal, "{}", service_.snapshot().failure);
     }
-    const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval});
+    const server::StepReporter reporter(service_, {graph_label(), options_.decode_log_interval,
+                                                   [this] { return known_gigabytes(session_->device()); }});
     if (signal == 0) tell(fmt::format("The server is fired up and ready to roll! {}\n", api_->url()));
     EngineHold hold(service_);
     while (signal == 0) {

@@ -40,9 +40,12 @@ void StepReport::report_captures(const engine::ServiceSnapshot& snapshot, std::v
   if (snapshot.captures + snapshot.recaptures == last_.captures + last_.recaptures) return;
   const double bytes = static_cast<double>(snapshot.graph_bytes + snapshot.arena_bytes) -
                        static_cast<double>(last_.graph_bytes + last_.arena_bytes);
+  const double available = options_.available_gigabytes
+                               ? options_.available_gigabytes()
+                               : static_cast<double>(system_memory().available_bytes) / kGigabyte;
   lines.push_back(fmt::format("Capture {} end. Time elapsed: {:.2f} s. mem usage={:.2f} GB. avail mem={:.2f} GB.",
                               options_.graph_label, snapshot.capture_seconds - last_.capture_seconds, bytes / kGigabyte,
-                              static_cast<double>(system_memory().available_bytes) / kGigabyte));
+                              available));
 }
 
 void StepReport::report_prefill(const engine::ServiceSnapshot& snapshot, std::span<const engine::StepRecord> records,

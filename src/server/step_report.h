@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@ struct StepReportOptions {
   std::string graph_label = "cpu graph";
   /// Decode steps between two of their lines; 0: no lines of steps.
   int32_t decode_interval = 40;
+  /// Free memory of the device in GB, asked on the reporter's thread; none: that of the host.
+  std::function<double()> available_gigabytes = {};
 };
 
 /// Says in log lines of SGLang's form what an engine's steps have been:

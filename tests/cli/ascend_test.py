@@ -36,7 +36,7 @@ class Ascend(unittest.TestCase):
 
     def test_without_libraries_the_remedy_is_told(self):
         environment = {**os.environ, "LD_LIBRARY_PATH": ""}
-        self.fails(3, ["AscendCL cannot be opened", "install CANN and source its set_env.sh, or use --device cpu"],
+        self.fails(3, ["AscendCL cannot be opened", "install CANN and source its set_env.sh", "build/release/emulator", "or use --device cpu"],
                    *GENERATE, "--device", "ascend", environment=environment)
 
     def test_devices_that_are_not_there_are_named(self):

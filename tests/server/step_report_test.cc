@@ -51,7 +51,7 @@ class StepReportTest : public testing::Test {
     return report_.update(snapshot_, records, now_);
   }
 
-  StepReport report_{{.graph_label = "npu graph", .decode_interval = 10}};
+  StepReport report_{{.graph_label = "npu graph", .decode_interval = 10, .available_gigabytes = [] { return 60.5; }}};
   engine::ServiceSnapshot snapshot_;
   std::vector<engine::StepRecord> records_;
   Time now_;
@@ -105,7 +105,7 @@ TEST_F(StepReportTest, TellsOfCaptures) {
   snapshot_.graph_bytes = size_t{1} << 29;
   EXPECT_THAT(
       update(),
-      ElementsAre(MatchesRegex("Capture npu graph end. Time elapsed: 1.50 s. mem usage=0.50 GB. avail mem=.* GB.")));
+      ElementsAre(MatchesRegex("Capture npu graph end. Time elapsed: 1.50 s. mem usage=0.50 GB. avail mem=60.50 GB.")));
   EXPECT_THAT(update(), ElementsAre());
 }
 

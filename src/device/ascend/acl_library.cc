@@ -129,7 +129,9 @@ void AclLibrary::load(const LibraryOptions& options) {
   std::string tried;
   if (handles_.empty() && !open_first(std::array{prefix + "libacl_rt.so", prefix + "libascendcl.so"}, tried)) {
     throw Error(ErrorCode::kNotFound, "AscendCL cannot be opened: {}", tried)
-        .remedy("install CANN and source its set_env.sh, or use --device cpu");
+        .remedy(
+            "install CANN and source its set_env.sh, or set LD_LIBRARY_PATH to the folder of the emulator's libraries "
+            "(build/release/emulator), or use --device cpu");
   }
   open_all(std::array{prefix + "libnnopbase.so"});
   open_all(operator_libraries(options.folder));

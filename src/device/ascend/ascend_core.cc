@@ -147,7 +147,8 @@ void AscendCore::throw_out_of_memory(size_t bytes, MemoryKind kind, int code) {
         "or "
         "take another device");
   }
-  throw std::move(told).remedy("lower --kv-tokens or --max-prefill-tokens, or take another device");
+  throw std::move(told).remedy(
+      "lower --kv-tokens or --max-prefill-tokens (of bench: --batch-size or --input-len), or take another device");
 }
 
 void AscendCore::release(const MemoryPool::Block& block, size_t requested) {

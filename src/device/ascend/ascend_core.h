@@ -102,6 +102,7 @@ class AscendCore : public std::enable_shared_from_this<AscendCore> {
   std::string what_hangs() const;
   /// How long a destructor waits for work: no time when a wait has been given up before.
   int destroy_wait_ms() const;
+  bool is_lost() const { return lost_.load(std::memory_order_acquire); }
   aclrtEvent make_event() const;
 
   // Captures; with the mutex locked.

@@ -213,10 +213,13 @@ void AscendCore::probe_graphs(aclrtStream stream) {
   if (code == ACL_SUCCESS) {
     if (features.has(Feature::kTaskUpdate)) {
       aclrtTaskGrp group = nullptr;
+      const char* group_call = "aclmdlRICaptureTaskGrpBegin";
       int group_code = library->aclmdlRICaptureTaskGrpBegin(stream);
-      if (group_code == ACL_SUCCESS) group_code = library->aclmdlRICaptureTaskGrpEnd(stream, &group);
-      if (group_code != ACL_SUCCESS)
-        features.turn_off(Feature::kTaskUpdate, refusal(*library, "aclmdlRICaptureTaskGrpBegin", group_code));
+      if (group_code == ACL_SUCCESS) {
+        group_call = "aclmdlRICaptureTaskGrpEnd";
+        group_code = library->aclmdlRICaptureTaskGrpEnd(stream, &group);
+      }
+      if (group_code != ACL_SUCCESS) features.turn_off(Feature::kTaskUpdate, refusal(*library, group_call, group_code));
     }
     call = "aclmdlRICaptureEnd";
     aclmdlRI graph = nullptr;

@@ -176,6 +176,9 @@ void AscendCapturedGraph::close(int timeout_ms) {
       }
     }
     if (std::chrono::steady_clock::now() > deadline) {
+      if (core.is_lost()) {
+        throw Error(ErrorCode::kGraphRunning, "replays of the graph are given up with the device, which is lost");
+      }
       throw Error(ErrorCode::kGraphRunning, "replays of the graph have not ended after {} ms", timeout_ms)
           .remedy(core.what_hangs());
     }
