@@ -100,7 +100,13 @@ void AscendCore::open_device() {
     throw Error(error);
   }
   // A new context is the calling thread's, but whose it was before is not ours to know.
-  enter();
+  try {
+    enter();
+  } catch (...) {
+    library->aclrtDestroyContext(context_);
+    library->aclrtResetDevice(device_id);
+    throw;
+  }
 }
 
 void AscendCore::close_device() noexcept {
