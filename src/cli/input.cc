@@ -15,7 +15,10 @@ std::string read_standard_input() {
   if (::isatty(STDIN_FILENO) == 1) write_message("reading standard input up to its end (Ctrl-D)\n");
   std::string text;
   char buffer[1 << 16];
-  for (size_t got = 0; (got = std::fread(buffer, 1, sizeof(buffer), stdin)) > 0;) text.append(buffer, got);
+  // A terminal's end is told once: who reads on waits for another one.
+  while (std::feof(stdin) == 0 && std::ferror(stdin) == 0) {
+    text.append(buffer, std::fread(buffer, 1, sizeof(buffer), stdin));
+  }
   if (std::ferror(stdin) != 0) throw Error(ErrorCode::kIo, "cannot read standard input: {}", std::strerror(errno));
   return text;
 }

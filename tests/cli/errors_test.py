@@ -99,7 +99,7 @@ class Errors(unittest.TestCase):
         self.fails(3, "model.layers.2", *call)
         (model / "config.json").write_text("{")
         self.fails(3, "config.json is not valid JSON: it ends after 1 bytes", *call)
-        self.generate_fails(2, "ids.json is neither a model's directory nor a .safetensors file", "-m", ids)
+        self.fails(2, "ids.json is neither a model's directory nor a .safetensors file", "generate", "-m", ids, "-p", "x")
         empty = directory / "empty"
         empty.mkdir()
         for command in ("chat", "render"):

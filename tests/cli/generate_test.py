@@ -127,7 +127,7 @@ class Generate(unittest.TestCase):
         master, slave = os.openpty()
         os.write(master, b"1 + 1 =\n\x04")
         done = subprocess.run([program.PROGRAM, "generate", "-m", str(program.MINI), "-n", "1"], stdin=slave,
-                              capture_output=True, text=True, check=True)
+                              capture_output=True, text=True, check=True, timeout=60)
         os.close(master)
         os.close(slave)
         self.assertIn("reading standard input up to its end (Ctrl-D)\n", done.stderr)
